@@ -1,0 +1,1 @@
+"""Ground for every package: clock, timers, task scope, config fields, errors. No domain words."""

@@ -1,0 +1,26 @@
+"""The root of every error this project raises on purpose.
+
+    Error
+    ├── ConfigError                a setting that cannot be; the message names the key and what would do
+    ├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
+    ├── RemoteProtocolError        the peer sent what the protocol does not allow
+    └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Raised only by code of this project, so that a boundary can tell it from a surprise."""
+
+
+class ConfigError(Error):
+    """A configuration that cannot work. The message says which key, what it holds and what it may hold."""
+
+
+class CorruptionError(Error):
+    """Stored bytes that fail their checksum or their structure where no crash can explain it."""
+
+
+class RemoteProtocolError(Error):
+    """A peer broke the protocol; the connection to it is closed."""

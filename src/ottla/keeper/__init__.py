@@ -1,0 +1,1 @@
+"""The keeper: a coordination ensemble that any ZooKeeper client takes for ZooKeeper."""

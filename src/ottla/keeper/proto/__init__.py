@@ -1,0 +1,1 @@
+"""The ZooKeeper protocol as data: jute, requests, replies, transactions, error codes. Pure."""

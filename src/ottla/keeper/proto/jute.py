@@ -1,0 +1,140 @@
+"""Jute, ZooKeeper's serialization, as plain functions over bytes.
+
+Jute has no tags and no versions: a record is its fields in order, big-endian.
+
+    int      4 bytes                 long     8 bytes             boolean  1 byte
+    buffer   int length, then bytes; length -1 is null
+    ustring  a buffer of UTF-8
+    vector   int count, then elements; count -1 is null
+
+A ``Reader`` walks one frame. Every length and count is checked against the bytes that are there before
+anything is allocated for it, and anything impossible raises ``MarshallingError``. Writers append to a
+``bytearray`` owned by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import TypeVar
+
+from ottla.keeper.proto.errors import MarshallingError
+
+T = TypeVar("T")
+
+INT = Struct(">i")
+LONG = Struct(">q")
+_unpack_int = INT.unpack_from
+_unpack_long = LONG.unpack_from
+_pack_int = INT.pack
+_pack_long = LONG.pack
+
+NULL = b"\xff\xff\xff\xff"
+
+
+class Reader:
+    """A cursor over one frame. ``data`` must be ``bytes`` so that slices are values, not views."""
+
+    __slots__ = ("data", "end", "pos")
+
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = len(data)
+
+    def remaining(self) -> int:
+        return self.end - self.pos
+
+    def int(self) -> int:
+        pos = self.pos
+        if pos + 4 > self.end:
+            raise MarshallingError("frame ends inside an int")
+        self.pos = pos + 4
+        value: int = _unpack_int(self.data, pos)[0]
+        return value
+
+    def long(self) -> int:
+        pos = self.pos
+        if pos + 8 > self.end:
+            raise MarshallingError("frame ends inside a long")
+        self.pos = pos + 8
+        value: int = _unpack_long(self.data, pos)[0]
+        return value
+
+    def boolean(self) -> bool:
+        pos = self.pos
+        if pos >= self.end:
+            raise MarshallingError("frame ends inside a boolean")
+        self.pos = pos + 1
+        return self.data[pos] != 0
+
+    def buffer(self) -> bytes | None:
+        length = self.int()
+        if length == -1:
+            return None
+        pos = self.pos
+        stop = pos + length
+        if length < 0 or stop > self.end:
+            raise MarshallingError(f"a length of {length} in a frame with {self.end - pos} bytes left")
+        self.pos = stop
+        return self.data[pos:stop]
+
+    def string(self) -> str:
+        """A string that may not be null; ZooKeeper's clients never send a null one where this is read."""
+        raw = self.buffer()
+        if raw is None:
+            raise MarshallingError("null where a string is required")
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as e:
+            raise MarshallingError("a string is not UTF-8") from e
+
+    def nullable_string(self) -> str | None:
+        if self.data[self.pos : self.pos + 4] == NULL:
+            self.pos += 4
+            return None
+        return self.string()
+
+    def vector(self, element: Callable[[Reader], T], element_bytes_min: int) -> list[T]:
+        """A vector; null reads as empty. ``element_bytes_min`` bounds the count by the bytes present."""
+        count = self.int()
+        if count == -1:
+            return []
+        if count < 0 or count * element_bytes_min > self.end - self.pos:
+            raise MarshallingError(f"a count of {count} in a frame with {self.end - self.pos} bytes left")
+        return [element(self) for _ in range(count)]
+
+    def strings(self) -> list[str]:
+        return self.vector(Reader.string, 4)
+
+
+def put_int(out: bytearray, value: int) -> None:
+    out += _pack_int(value)
+
+
+def put_long(out: bytearray, value: int) -> None:
+    out += _pack_long(value)
+
+
+def put_boolean(out: bytearray, value: bool) -> None:
+    out.append(1 if value else 0)
+
+
+def put_buffer(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out += NULL
+    else:
+        out += _pack_int(len(value))
+        out += value
+
+
+def put_string(out: bytearray, value: str | None) -> None:
+    put_buffer(out, None if value is None else value.encode())
+
+
+def put_strings(out: bytearray, values: Iterable[str]) -> None:
+    encoded = [v.encode() for v in values]
+    out += _pack_int(len(encoded))
+    for raw in encoded:
+        out += _pack_int(len(raw))
+        out += raw

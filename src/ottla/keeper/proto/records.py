@@ -1,0 +1,367 @@
+"""Requests and replies of the client protocol, as values.
+
+One ``NamedTuple`` a request, with the function that reads it beside it; ``REQUESTS`` maps an operation code to
+that function. Replies are encoded straight into bytes by small functions, since nobody ever reads them back here.
+
+    frame    = int length, then:
+    request  = int xid, int type, body             (RequestHeader)
+    reply    = int xid, long zxid, int err, body   (ReplyHeader; the body is there only when err is 0)
+    event    = a reply with xid -1, zxid -1 and a WatcherEvent body
+    connect  = the first frame each way, without header
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.keeper.proto.errors import MarshallingError
+from ottla.keeper.proto.jute import Reader, put_buffer, put_int, put_string
+from ottla.keeper.proto.opcodes import OpCode
+
+NOTIFICATION_XID = -1
+PING_XID = -2
+AUTH_XID = -4
+SET_WATCHES_XID = -8
+
+REQUEST_HEADER = Struct(">ii")
+REPLY_HEADER = Struct(">iqi")
+FRAMED_REPLY_HEADER = Struct(">iiqi")
+STAT = Struct(">qqqqiiiqiiq")
+CONNECT_REQUEST = Struct(">iqiqi")
+CONNECT_RESPONSE = Struct(">iiqi16sB")
+
+
+class Id(NamedTuple):
+    scheme: str
+    id: str
+
+
+class ACL(NamedTuple):
+    perms: int
+    scheme: str
+    id: str
+
+
+class Stat(NamedTuple):
+    """The eleven fields of a znode's status, in wire order."""
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+class ConnectRequest(NamedTuple):
+    protocol_version: int
+    last_zxid_seen: int
+    timeout_ms: int
+    session_id: int
+    password: bytes
+    read_only: bool
+    has_read_only: bool
+    """Clients older than 3.4 leave the read-only flag out, and then do not expect it in the answer."""
+
+
+def read_connect_request(frame: bytes) -> ConnectRequest:
+    if len(frame) < CONNECT_REQUEST.size:
+        raise MarshallingError(f"a connect request of {len(frame)} bytes")
+    version, zxid, timeout, session_id, length = CONNECT_REQUEST.unpack_from(frame)
+    start = CONNECT_REQUEST.size
+    if length < -1 or start + max(length, 0) > len(frame):
+        raise MarshallingError(f"a password of {length} bytes in a connect request of {len(frame)}")
+    stop = start + max(length, 0)
+    has_read_only = len(frame) > stop
+    read_only = has_read_only and frame[stop] != 0
+    return ConnectRequest(version, zxid, timeout, session_id, frame[start:stop], read_only, has_read_only)
+
+
+def connect_response(
+    timeout_ms: int, session_id: int, password: bytes, *, read_only: bool, with_read_only: bool
+) -> bytes:
+    body = CONNECT_RESPONSE.pack(0, timeout_ms, session_id, 16, password, read_only)
+    if not with_read_only:
+        body = body[:-1]
+    return len(body).to_bytes(4, "big") + body
+
+
+class CreateRequest(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    flags: int
+    ttl: int
+
+
+class PathVersionRequest(NamedTuple):
+    """DELETE and CHECK."""
+
+    path: str
+    version: int
+
+
+class SetDataRequest(NamedTuple):
+    path: str
+    data: bytes | None
+    version: int
+
+
+class SetACLRequest(NamedTuple):
+    path: str
+    acl: tuple[ACL, ...]
+    version: int
+
+
+class PathWatchRequest(NamedTuple):
+    """EXISTS, GET_DATA, GET_CHILDREN and GET_CHILDREN2."""
+
+    path: str
+    watch: bool
+
+
+class PathRequest(NamedTuple):
+    """GET_ACL, SYNC, GET_ALL_CHILDREN_NUMBER, GET_EPHEMERALS and DELETE_CONTAINER."""
+
+    path: str
+
+
+class PathTypeRequest(NamedTuple):
+    """CHECK_WATCHES, REMOVE_WATCHES (a WatcherType) and ADD_WATCH (an AddWatchMode)."""
+
+    path: str
+    type: int
+
+
+class SetWatchesRequest(NamedTuple):
+    relative_zxid: int
+    data: list[str]
+    exist: list[str]
+    child: list[str]
+    persistent: list[str]
+    persistent_recursive: list[str]
+
+
+class AuthRequest(NamedTuple):
+    type: int
+    scheme: str
+    auth: bytes
+
+
+class ReconfigRequest(NamedTuple):
+    joining: str | None
+    leaving: str | None
+    members: str | None
+    config_id: int
+
+
+class Op(NamedTuple):
+    """One operation of a multi: its code and its request."""
+
+    type: int
+    request: Request
+
+
+class MultiRequest(NamedTuple):
+    ops: list[Op]
+
+
+class SessionRequest(NamedTuple):
+    """CREATE_SESSION between our own servers; CLOSE_SESSION carries no body."""
+
+    timeout_ms: int
+
+
+class EmptyRequest(NamedTuple):
+    """PING, CLOSE_SESSION and WHO_AM_I."""
+
+
+Request = (
+    CreateRequest
+    | PathVersionRequest
+    | SetDataRequest
+    | SetACLRequest
+    | PathWatchRequest
+    | PathRequest
+    | PathTypeRequest
+    | SetWatchesRequest
+    | AuthRequest
+    | ReconfigRequest
+    | MultiRequest
+    | SessionRequest
+    | EmptyRequest
+)
+
+
+def _acl(r: Reader) -> ACL:
+    return ACL(r.int(), r.string(), r.string())
+
+
+def read_acls(r: Reader) -> tuple[ACL, ...]:
+    return tuple(r.vector(_acl, 12))
+
+
+def _create(r: Reader) -> CreateRequest:
+    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int(), -1)
+
+
+def _create_ttl(r: Reader) -> CreateRequest:
+    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int(), r.long())
+
+
+def _path_version(r: Reader) -> PathVersionRequest:
+    return PathVersionRequest(r.string(), r.int())
+
+
+def _set_data(r: Reader) -> SetDataRequest:
+    return SetDataRequest(r.string(), r.buffer(), r.int())
+
+
+def _set_acl(r: Reader) -> SetACLRequest:
+    return SetACLRequest(r.string(), read_acls(r), r.int())
+
+
+def _path_watch(r: Reader) -> PathWatchRequest:
+    return PathWatchRequest(r.string(), r.boolean())
+
+
+def _path(r: Reader) -> PathRequest:
+    return PathRequest(r.string())
+
+
+def _nullable_path(r: Reader) -> PathRequest:
+    return PathRequest(r.nullable_string() or "")
+
+
+def _path_type(r: Reader) -> PathTypeRequest:
+    return PathTypeRequest(r.string(), r.int())
+
+
+def _set_watches(r: Reader) -> SetWatchesRequest:
+    return SetWatchesRequest(r.long(), r.strings(), r.strings(), r.strings(), [], [])
+
+
+def _set_watches2(r: Reader) -> SetWatchesRequest:
+    return SetWatchesRequest(r.long(), r.strings(), r.strings(), r.strings(), r.strings(), r.strings())
+
+
+def _auth(r: Reader) -> AuthRequest:
+    return AuthRequest(r.int(), r.string(), r.buffer() or b"")
+
+
+def _reconfig(r: Reader) -> ReconfigRequest:
+    return ReconfigRequest(r.nullable_string(), r.nullable_string(), r.nullable_string(), r.long())
+
+
+def _session(r: Reader) -> SessionRequest:
+    return SessionRequest(r.int())
+
+
+def _empty(_r: Reader) -> EmptyRequest:
+    return EmptyRequest()
+
+
+def _multi_of(allowed: frozenset[OpCode]) -> Callable[[Reader], MultiRequest]:
+    def read(r: Reader) -> MultiRequest:
+        ops: list[Op] = []
+        while True:
+            type_, done, _err = r.int(), r.boolean(), r.int()
+            if done:
+                return MultiRequest(ops)
+            if type_ not in allowed:
+                raise MarshallingError(f"operation {type_} inside a multi")
+            ops.append(Op(type_, REQUESTS[type_](r)))
+
+    return read
+
+
+REQUESTS: dict[int, Callable[[Reader], Request]] = {
+    OpCode.CREATE: _create,
+    OpCode.CREATE2: _create,
+    OpCode.CREATE_CONTAINER: _create,
+    OpCode.CREATE_TTL: _create_ttl,
+    OpCode.DELETE: _path_version,
+    OpCode.DELETE_CONTAINER: _path,
+    OpCode.EXISTS: _path_watch,
+    OpCode.GET_DATA: _path_watch,
+    OpCode.SET_DATA: _set_data,
+    OpCode.GET_ACL: _path,
+    OpCode.SET_ACL: _set_acl,
+    OpCode.GET_CHILDREN: _path_watch,
+    OpCode.GET_CHILDREN2: _path_watch,
+    OpCode.SYNC: _path,
+    OpCode.PING: _empty,
+    OpCode.CHECK: _path_version,
+    OpCode.MULTI: _multi_of(
+        frozenset(
+            {
+                OpCode.CREATE,
+                OpCode.CREATE2,
+                OpCode.CREATE_CONTAINER,
+                OpCode.CREATE_TTL,
+                OpCode.DELETE,
+                OpCode.SET_DATA,
+                OpCode.CHECK,
+            }
+        )
+    ),
+    OpCode.MULTI_READ: _multi_of(frozenset({OpCode.GET_DATA, OpCode.GET_CHILDREN})),
+    OpCode.RECONFIG: _reconfig,
+    OpCode.CHECK_WATCHES: _path_type,
+    OpCode.REMOVE_WATCHES: _path_type,
+    OpCode.ADD_WATCH: _path_type,
+    OpCode.AUTH: _auth,
+    OpCode.SET_WATCHES: _set_watches,
+    OpCode.SET_WATCHES2: _set_watches2,
+    OpCode.GET_EPHEMERALS: _nullable_path,
+    OpCode.GET_ALL_CHILDREN_NUMBER: _path,
+    OpCode.WHO_AM_I: _empty,
+    OpCode.CREATE_SESSION: _session,
+    OpCode.CLOSE_SESSION: _empty,
+}
+
+
+def put_acls(out: bytearray, acls: Iterable[ACL]) -> None:
+    listed = list(acls)
+    put_int(out, len(listed))
+    for acl in listed:
+        put_int(out, acl.perms)
+        put_string(out, acl.scheme)
+        put_string(out, acl.id)
+
+
+def reply(xid: int, zxid: int, err: int, body: bytes | bytearray = b"") -> bytes:
+    """A framed reply."""
+    return FRAMED_REPLY_HEADER.pack(16 + len(body), xid, zxid, err) + body
+
+
+def watcher_event(type_: int, state: int, path: str) -> bytes:
+    """A framed notification, as every watcher of one change receives it."""
+    out = bytearray()
+    put_int(out, type_)
+    put_int(out, state)
+    put_string(out, path)
+    return reply(NOTIFICATION_XID, -1, 0, out)
+
+
+MULTI_HEADER = Struct(">iBi")
+MULTI_END = MULTI_HEADER.pack(-1, 1, -1)
+
+
+def put_multi_result(out: bytearray, type_: int, body: bytes | bytearray) -> None:
+    """One result of a multi; an error result has type ERROR and its code as the body."""
+    out += MULTI_HEADER.pack(type_, 0, -1 if type_ == OpCode.ERROR else 0)
+    out += body
+
+
+def data_and_stat(data: bytes | None, stat: bytes) -> bytes:
+    out = bytearray()
+    put_buffer(out, data)
+    return bytes(out) + stat
