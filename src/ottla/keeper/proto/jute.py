@@ -45,7 +45,7 @@ class Reader:
     def remaining(self) -> int:
         return self.end - self.pos
 
-    def int(self) -> int:
+    def int32(self) -> int:
         pos = self.pos
         if pos + 4 > self.end:
             raise MarshallingError("frame ends inside an int")
@@ -53,7 +53,7 @@ class Reader:
         value: int = _unpack_int(self.data, pos)[0]
         return value
 
-    def long(self) -> int:
+    def int64(self) -> int:
         pos = self.pos
         if pos + 8 > self.end:
             raise MarshallingError("frame ends inside a long")
@@ -69,7 +69,7 @@ class Reader:
         return self.data[pos] != 0
 
     def buffer(self) -> bytes | None:
-        length = self.int()
+        length = self.int32()
         if length == -1:
             return None
         pos = self.pos
@@ -97,7 +97,7 @@ class Reader:
 
     def vector(self, element: Callable[[Reader], T], element_bytes_min: int) -> list[T]:
         """A vector; null reads as empty. ``element_bytes_min`` bounds the count by the bytes present."""
-        count = self.int()
+        count = self.int32()
         if count == -1:
             return []
         if count < 0 or count * element_bytes_min > self.end - self.pos:

@@ -6,7 +6,7 @@ that function. Replies are encoded straight into bytes by small functions, since
     frame    = int length, then:
     request  = int xid, int type, body             (RequestHeader)
     reply    = int xid, long zxid, int err, body   (ReplyHeader; the body is there only when err is 0)
-    event    = a reply with xid -1, zxid -1 and a WatcherEvent body
+    event    = a reply with xid -1, the zxid of the change, and a WatcherEvent body
     connect  = the first frame each way, without header
 """
 
@@ -17,8 +17,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.keeper.proto.errors import MarshallingError
-from ottla.keeper.proto.jute import Reader, put_buffer, put_int, put_string
-from ottla.keeper.proto.opcodes import OpCode
+from ottla.keeper.proto.jute import Reader, put_int, put_string
+from ottla.keeper.proto.opcodes import KeeperState, OpCode
 
 NOTIFICATION_XID = -1
 PING_XID = -2
@@ -201,7 +201,7 @@ Request = (
 
 
 def _acl(r: Reader) -> ACL:
-    return ACL(r.int(), r.string(), r.string())
+    return ACL(r.int32(), r.string(), r.string())
 
 
 def read_acls(r: Reader) -> tuple[ACL, ...]:
@@ -209,23 +209,23 @@ def read_acls(r: Reader) -> tuple[ACL, ...]:
 
 
 def _create(r: Reader) -> CreateRequest:
-    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int(), -1)
+    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int32(), -1)
 
 
 def _create_ttl(r: Reader) -> CreateRequest:
-    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int(), r.long())
+    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int32(), r.int64())
 
 
 def _path_version(r: Reader) -> PathVersionRequest:
-    return PathVersionRequest(r.string(), r.int())
+    return PathVersionRequest(r.string(), r.int32())
 
 
 def _set_data(r: Reader) -> SetDataRequest:
-    return SetDataRequest(r.string(), r.buffer(), r.int())
+    return SetDataRequest(r.string(), r.buffer(), r.int32())
 
 
 def _set_acl(r: Reader) -> SetACLRequest:
-    return SetACLRequest(r.string(), read_acls(r), r.int())
+    return SetACLRequest(r.string(), read_acls(r), r.int32())
 
 
 def _path_watch(r: Reader) -> PathWatchRequest:
@@ -241,27 +241,27 @@ def _nullable_path(r: Reader) -> PathRequest:
 
 
 def _path_type(r: Reader) -> PathTypeRequest:
-    return PathTypeRequest(r.string(), r.int())
+    return PathTypeRequest(r.string(), r.int32())
 
 
 def _set_watches(r: Reader) -> SetWatchesRequest:
-    return SetWatchesRequest(r.long(), r.strings(), r.strings(), r.strings(), [], [])
+    return SetWatchesRequest(r.int64(), r.strings(), r.strings(), r.strings(), [], [])
 
 
 def _set_watches2(r: Reader) -> SetWatchesRequest:
-    return SetWatchesRequest(r.long(), r.strings(), r.strings(), r.strings(), r.strings(), r.strings())
+    return SetWatchesRequest(r.int64(), r.strings(), r.strings(), r.strings(), r.strings(), r.strings())
 
 
 def _auth(r: Reader) -> AuthRequest:
-    return AuthRequest(r.int(), r.string(), r.buffer() or b"")
+    return AuthRequest(r.int32(), r.string(), r.buffer() or b"")
 
 
 def _reconfig(r: Reader) -> ReconfigRequest:
-    return ReconfigRequest(r.nullable_string(), r.nullable_string(), r.nullable_string(), r.long())
+    return ReconfigRequest(r.nullable_string(), r.nullable_string(), r.nullable_string(), r.int64())
 
 
 def _session(r: Reader) -> SessionRequest:
-    return SessionRequest(r.int())
+    return SessionRequest(r.int32())
 
 
 def _empty(_r: Reader) -> EmptyRequest:
@@ -272,7 +272,7 @@ def _multi_of(allowed: frozenset[OpCode]) -> Callable[[Reader], MultiRequest]:
     def read(r: Reader) -> MultiRequest:
         ops: list[Op] = []
         while True:
-            type_, done, _err = r.int(), r.boolean(), r.int()
+            type_, done, _err = r.int32(), r.boolean(), r.int32()
             if done:
                 return MultiRequest(ops)
             if type_ not in allowed:
@@ -342,13 +342,13 @@ def reply(xid: int, zxid: int, err: int, body: bytes | bytearray = b"") -> bytes
     return FRAMED_REPLY_HEADER.pack(16 + len(body), xid, zxid, err) + body
 
 
-def watcher_event(type_: int, state: int, path: str) -> bytes:
-    """A framed notification, as every watcher of one change receives it."""
+def watcher_event(type_: int, path: str, zxid: int) -> bytes:
+    """A framed notification, as every watcher of one change receives it; ``zxid`` is -1 where none is known."""
     out = bytearray()
     put_int(out, type_)
-    put_int(out, state)
+    put_int(out, KeeperState.SYNC_CONNECTED)
     put_string(out, path)
-    return reply(NOTIFICATION_XID, -1, 0, out)
+    return reply(NOTIFICATION_XID, zxid, 0, out)
 
 
 MULTI_HEADER = Struct(">iBi")
@@ -356,12 +356,11 @@ MULTI_END = MULTI_HEADER.pack(-1, 1, -1)
 
 
 def put_multi_result(out: bytearray, type_: int, body: bytes | bytearray) -> None:
-    """One result of a multi; an error result has type ERROR and its code as the body."""
-    out += MULTI_HEADER.pack(type_, 0, -1 if type_ == OpCode.ERROR else 0)
+    """One result of a multi that went well."""
+    out += MULTI_HEADER.pack(type_, 0, 0)
     out += body
 
 
-def data_and_stat(data: bytes | None, stat: bytes) -> bytes:
-    out = bytearray()
-    put_buffer(out, data)
-    return bytes(out) + stat
+def put_multi_error(out: bytearray, err: int) -> None:
+    out += MULTI_HEADER.pack(OpCode.ERROR, 0, err)
+    put_int(out, err)

@@ -161,15 +161,15 @@ def put_body(out: bytearray, body: TxnBody) -> None:
 def _create(r: Reader) -> CreateTxn:
     path, data, acl, ephemeral = r.string(), r.buffer(), read_acls(r), r.boolean()
     # ZooKeeper before 3.4 wrote no parent version; its servers read that as "one more than what is there".
-    return CreateTxn(path, data, acl, ephemeral, r.int() if r.remaining() >= 4 else -1)
+    return CreateTxn(path, data, acl, ephemeral, r.int32() if r.remaining() >= 4 else -1)
 
 
 def _create_container(r: Reader) -> CreateContainerTxn:
-    return CreateContainerTxn(r.string(), r.buffer(), read_acls(r), r.int())
+    return CreateContainerTxn(r.string(), r.buffer(), read_acls(r), r.int32())
 
 
 def _create_ttl(r: Reader) -> CreateTTLTxn:
-    return CreateTTLTxn(r.string(), r.buffer(), read_acls(r), r.int(), r.long())
+    return CreateTTLTxn(r.string(), r.buffer(), read_acls(r), r.int32(), r.int64())
 
 
 def _delete(r: Reader) -> DeleteTxn:
@@ -177,19 +177,19 @@ def _delete(r: Reader) -> DeleteTxn:
 
 
 def _set_data(r: Reader) -> SetDataTxn:
-    return SetDataTxn(r.string(), r.buffer(), r.int())
+    return SetDataTxn(r.string(), r.buffer(), r.int32())
 
 
 def _check(r: Reader) -> CheckVersionTxn:
-    return CheckVersionTxn(r.string(), r.int())
+    return CheckVersionTxn(r.string(), r.int32())
 
 
 def _set_acl(r: Reader) -> SetACLTxn:
-    return SetACLTxn(r.string(), read_acls(r), r.int())
+    return SetACLTxn(r.string(), read_acls(r), r.int32())
 
 
 def _create_session(r: Reader) -> CreateSessionTxn:
-    return CreateSessionTxn(r.int())
+    return CreateSessionTxn(r.int32())
 
 
 def _close_session(r: Reader) -> CloseSessionTxn:
@@ -201,11 +201,11 @@ def _close_session(r: Reader) -> CloseSessionTxn:
 
 
 def _error(r: Reader) -> ErrorTxn:
-    return ErrorTxn(r.int())
+    return ErrorTxn(r.int32())
 
 
 def _sub_txn(r: Reader) -> tuple[int, TxnBody]:
-    type_, raw = r.int(), r.buffer()
+    type_, raw = r.int32(), r.buffer()
     return type_, read_body(Reader(raw or b""), type_)
 
 

@@ -1,0 +1,56 @@
+# Each target sets up what it needs, so a fresh clone needs nothing but make.
+.DEFAULT_GOAL := help
+.PHONY: help setup tools fmt lint types layers docs test sim compat chaos bench run check clean
+bin := .venv/bin
+pytest := $(bin)/python -X dev -m pytest
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+
+setup: .venv/.installed ## make .venv and install Ottla into it
+.venv/.installed: pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+	@touch $@
+
+tools: ## install what the tests need beside Python: Java, Maven, Go, strace, iproute2
+	@scripts/install-tools.sh
+
+fmt: setup ## format the code
+	@$(bin)/ruff check --quiet --fix-only .
+	@$(bin)/ruff format .
+
+lint: setup ## look for mistakes and for unformatted code
+	@$(bin)/ruff check .
+	@$(bin)/ruff format --check --quiet .
+
+types: setup ## check types
+	@$(bin)/mypy
+
+layers: setup ## check that imports go downward only
+	@$(bin)/lint-imports --no-cache
+
+docs: setup ## write the pages made from the code
+	@$(bin)/python scripts/docs.py
+
+test: tools lint types layers ## everything that fits into minutes; what CI runs
+	@$(pytest) -m 'not long'
+
+sim: setup ## a thousand seeds of the simulation
+	@$(pytest) tests/sim
+
+compat: setup tools ## other people's clients and servers, in full
+	@$(pytest) tests/compat
+
+chaos: setup tools ## real processes under faults, in full
+	@$(pytest) tests/chaos
+
+bench: setup tools ## measure beside ZooKeeper in the same run
+	@$(bin)/python bench/keeper.py
+
+run: setup ## three keepers and a live demonstration; ONCE=1 ends by itself
+	@$(bin)/python scripts/demo.py $(if $(ONCE),--once)
+
+check: test ## the same as test
+
+clean: ## remove everything that was made
+	@rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist src/*.egg-info

@@ -1,0 +1,142 @@
+"""Access control: who may do what to a znode.
+
+An ACL is a tuple of (perms, scheme, id). A client carries *ids*, pairs of scheme and id: its address from the
+start, and one more for every successful ``addAuth``. The schemes are ZooKeeper's defaults:
+
+    world   only ``anyone``
+    auth    at creation, stands for the ids the creator has proved
+    digest  ``user:base64(sha1(user:password))``
+    ip      an address or a prefix of bits, ``10.0.0.0/8``
+    super   held by whoever proves the configured super digest; passes every check
+
+ACLs are not inherited. An ACL check on a tuple that is empty passes, as in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ottla.keeper.proto.errors import ErrorCode, KeeperError
+from ottla.keeper.proto.opcodes import Perms
+from ottla.keeper.proto.records import ACL, Id
+
+OPEN_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.ALL.value, "world", "anyone"),)
+READ_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.READ.value, "world", "anyone"),)
+SUPER = Id("super", "")
+
+
+def allowed(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> bool:
+    """True if one of ``ids`` has one of the permissions in ``perm``."""
+    if acl is OPEN_ACL_UNSAFE or not acl:
+        return True
+    if any(held.scheme == "super" for held in ids):
+        return True
+    for entry in acl:
+        if not entry.perms & perm:
+            continue
+        if entry.scheme == "world":
+            if entry.id == "anyone":
+                return True
+        elif any(held.scheme == entry.scheme and _matches(entry.scheme, held.id, entry.id) for held in ids):
+            return True
+    return False
+
+
+def require(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> None:
+    if not allowed(acl, perm, ids):
+        raise KeeperError(ErrorCode.NO_AUTH)
+
+
+def fixup(acl: Sequence[ACL], ids: Sequence[Id]) -> tuple[ACL, ...]:
+    """The ACL to store: duplicates gone, ``auth`` replaced by the proved ids, anything unknown refused."""
+    fixed: list[ACL] = []
+    for entry in dict.fromkeys(acl):
+        if entry.scheme == "world" and entry.id == "anyone":
+            fixed.append(entry)
+        elif entry.scheme == "auth":
+            proved = [ACL(entry.perms, held.scheme, held.id) for held in ids if held.scheme == "digest"]
+            if not proved:
+                raise KeeperError(ErrorCode.INVALID_ACL, "the auth scheme needs an authenticated client")
+            fixed += proved
+        elif _is_valid(entry.scheme, entry.id):
+            fixed.append(entry)
+        else:
+            raise KeeperError(ErrorCode.INVALID_ACL, f"invalid ACL {entry.scheme}:{entry.id}")
+    if not fixed:
+        raise KeeperError(ErrorCode.INVALID_ACL, "an empty ACL")
+    return tuple(fixed)
+
+
+def masked(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
+    """The ACL as clients without ADMIN see it: digests hidden (CVE-2019-0201)."""
+    return tuple(
+        ACL(entry.perms, entry.scheme, entry.id.partition(":")[0] + ":x")
+        if entry.scheme == "digest" and ":" in entry.id
+        else entry
+        for entry in acl
+    )
+
+
+def digest_of(credentials: str) -> str:
+    """The id that proves ``user:password``. SHA-1 is what the stored ACLs of every ZooKeeper hold."""
+    user = credentials.partition(":")[0]
+    return f"{user}:{b64encode(hashlib.sha1(credentials.encode()).digest()).decode()}"  # noqa: S324
+
+
+def authenticate(scheme: str, auth: bytes, address: str, super_digest: str | None) -> list[Id]:
+    """The ids an ``addAuth`` packet earns; empty if it earns none and the connection must end."""
+    if scheme == "ip":
+        return [Id("ip", address)]
+    if scheme == "digest":
+        proved = digest_of(auth.decode(errors="replace"))
+        earned = [Id("digest", proved)]
+        if super_digest is not None and hmac.compare_digest(proved.encode(), super_digest.encode()):
+            earned.insert(0, SUPER)
+        return earned
+    return []
+
+
+def user_name(held: Id) -> str:
+    """The part of an id that may be shown, for WHO_AM_I."""
+    if held.scheme == "digest":
+        return held.id.partition(":")[0]
+    return held.id if held.scheme == "ip" else ""
+
+
+def _is_valid(scheme: str, id_: str) -> bool:
+    if scheme == "digest":
+        user, colon, rest = id_.partition(":")
+        return bool(colon) and bool(rest) and ":" not in rest
+    return scheme == "ip" and _network(id_) is not None
+
+
+def _matches(scheme: str, held: str, wanted: str) -> bool:
+    if scheme == "digest":
+        return hmac.compare_digest(held.encode(), wanted.encode())
+    if scheme == "ip":
+        network, address = _network(wanted), _network(held)
+        if network is None or address is None or network[2] != address[2]:
+            return False
+        shift = network[2] - network[1]
+        return network[0] >> shift == address[0] >> shift
+    return False
+
+
+@lru_cache(maxsize=1024)
+def _network(text: str) -> tuple[int, int, int] | None:
+    """``address[/bits]`` as (value, bits, width), or None if it is neither IPv4 nor IPv6."""
+    import ipaddress  # costs some milliseconds of start-up, and few ensembles use the scheme
+
+    address, slash, bits = text.partition("/")
+    try:
+        parsed = ipaddress.ip_address(address)
+        prefix = int(bits) if slash else parsed.max_prefixlen
+    except ValueError:
+        return None
+    if not 0 <= prefix <= parsed.max_prefixlen:
+        return None
+    return int(parsed), prefix, parsed.max_prefixlen

@@ -1,0 +1,58 @@
+"""Quotas: ``/zookeeper/quota/<path>/zookeeper_limits`` bounds a subtree, ``zookeeper_stats`` counts it.
+
+Both hold text like ``count=5,bytes=1000=;byteHardLimit=2000;countHardLimit=8``; -1 means no limit. A soft limit
+is only logged; a hard one refuses the write with QUOTA_EXCEEDED when ``enforceQuota`` is on. The statistics are
+kept by each server for itself, outside the digest and without touching the node's Stat.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+QUOTA_ROOT = "/zookeeper/quota"
+LIMITS_NODE = "zookeeper_limits"
+STATS_NODE = "zookeeper_stats"
+_PAIRS = re.compile("[,;]+")
+
+
+class Usage(NamedTuple):
+    """What a limits or stats node says; -1 is "not set"."""
+
+    nodes: int = -1
+    size: int = -1
+    nodes_hard: int = -1
+    size_hard: int = -1
+
+
+def limits_path(path: str) -> str:
+    return f"{QUOTA_ROOT}{path}/{LIMITS_NODE}"
+
+
+def stats_path(path: str) -> str:
+    return f"{QUOTA_ROOT}{path}/{STATS_NODE}"
+
+
+def parse(data: bytes | None) -> Usage:
+    """Read what a limits or stats node holds; what cannot be read sets no limit."""
+    found: dict[str, int] = {}
+    for pair in _PAIRS.split((data or b"").decode(errors="replace")):
+        key, _, value = pair.rstrip("=").partition("=")
+        try:
+            found[key] = int(value)
+        except ValueError:
+            continue
+    return Usage(
+        found.get("count", -1), found.get("bytes", -1), found.get("countHardLimit", -1), found.get("byteHardLimit", -1)
+    )
+
+
+def render(count: int, size: int) -> bytes:
+    return f"count={count},bytes={size}".encode()
+
+
+def exceeded(limits: Usage, stats: Usage, count_diff: int, bytes_diff: int) -> bool:
+    """True if the change would cross a hard limit."""
+    over_count = bool(count_diff) and -1 < limits.nodes_hard < stats.nodes + count_diff
+    over_bytes = bool(bytes_diff) and -1 < limits.size_hard < stats.size + bytes_diff
+    return over_count or over_bytes

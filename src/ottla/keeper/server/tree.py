@@ -1,0 +1,462 @@
+"""The tree of znodes: what every server of an ensemble holds in memory, and how transactions change it.
+
+``DataTree.apply`` is the only mutator. It is deterministic, so servers that applied the same transactions hold the
+same tree, and ``digest`` proves it: the sum, modulo 2**64, of a CRC over each znode, compared with the digest that
+the leader wrote into each transaction. It is also idempotent: a snapshot is written while transactions go on, so
+replaying the log on it repeats some that it already contains. Hence each change sets values instead of adding to
+them, an error while replaying is normal, and parent versions only grow.
+
+Stored and shown child versions differ: ``Node.cversion`` counts creations only; clients see twice that minus the
+number of children, which counts deletions too.
+
+An ``ephemeral_owner`` tells the kinds of znode apart:
+
+    0                       persistent
+    0x8000000000000000      container, removed once it has had children and has none left
+    0xff........ttl         with time to live, removed when it has no children and was not set for ``ttl`` ms
+    anything else           ephemeral, goes with that session
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from ottla.base.errors import CorruptionError
+from ottla.keeper.proto.errors import ErrorCode
+from ottla.keeper.proto.opcodes import OpCode
+from ottla.keeper.proto.records import ACL, STAT
+from ottla.keeper.proto.txns import (
+    CloseSessionTxn,
+    CreateContainerTxn,
+    CreateSessionTxn,
+    CreateTTLTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    MultiTxn,
+    SetACLTxn,
+    SetDataTxn,
+    Txn,
+    TxnBody,
+)
+from ottla.keeper.server import quota
+from ottla.keeper.server.acl import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from ottla.keeper.server.paths import name_of, parent_of
+from ottla.keeper.server.watches import Watches
+
+CONTAINER_OWNER = -(1 << 63)
+TTL_MASK = -(1 << 56)
+TTL_MAX_MS = (1 << 40) - 1
+CONFIG_PATH = "/zookeeper/config"
+SPECIAL_PATHS = frozenset({"/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH})
+
+_DIGESTED = Struct(">qqqqqiiiq")
+_INT_MAX = (1 << 31) - 1
+
+
+class Node:
+    """One znode. ``children`` is None until there is one, which most znodes never have."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "ctime",
+        "cversion",
+        "czxid",
+        "data",
+        "digest",
+        "ephemeral_owner",
+        "mtime",
+        "mzxid",
+        "pzxid",
+        "version",
+    )
+
+    def __init__(
+        self,
+        data: bytes | None,
+        acl: tuple[ACL, ...],
+        czxid: int = 0,
+        mzxid: int = 0,
+        ctime: int = 0,
+        mtime: int = 0,
+        version: int = 0,
+        cversion: int = 0,
+        aversion: int = 0,
+        ephemeral_owner: int = 0,
+        pzxid: int = 0,
+    ) -> None:
+        self.data = data
+        self.acl = acl
+        self.czxid = czxid
+        self.mzxid = mzxid
+        self.ctime = ctime
+        self.mtime = mtime
+        self.version = version
+        self.cversion = cversion
+        self.aversion = aversion
+        self.ephemeral_owner = ephemeral_owner
+        self.pzxid = pzxid
+        self.children: set[str] | None = None
+        self.digest = 0
+
+
+class Result(NamedTuple):
+    """What applying a transaction says to the client that asked for it."""
+
+    err: int
+    type: int
+    path: str = ""
+    stat: bytes = b""
+    results: tuple[Result, ...] = ()
+
+
+def is_ephemeral(owner: int) -> bool:
+    return owner != 0 and owner != CONTAINER_OWNER and not is_ttl(owner)
+
+
+def is_ttl(owner: int) -> bool:
+    return TTL_MASK <= owner < 0
+
+
+def ttl_owner(ttl_ms: int) -> int:
+    return TTL_MASK | ttl_ms
+
+
+def ttl_of(owner: int) -> int:
+    return owner & TTL_MAX_MS
+
+
+def signed64(value: int) -> int:
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def pack_stat(node: Node) -> bytes:
+    children = len(node.children) if node.children else 0
+    cversion = node.cversion * 2 - children
+    if cversion > _INT_MAX:
+        cversion -= 1 << 32
+    return STAT.pack(
+        node.czxid,
+        node.mzxid,
+        node.ctime,
+        node.mtime,
+        node.version,
+        cversion,
+        node.aversion,
+        node.ephemeral_owner,
+        len(node.data) if node.data else 0,
+        children,
+        node.pzxid,
+    )
+
+
+def digest_of(
+    path: str,
+    data: bytes | None,
+    stat: tuple[int, int, int, int, int, int, int, int, int],
+) -> int:
+    """A znode's share of the tree digest; ``stat`` in the order czxid mzxid pzxid ctime mtime, versions, owner.
+
+    Znodes below /zookeeper are changed by each server for itself and do not count.
+    """
+    if path.startswith("/zookeeper/"):
+        return 0
+    crc = crc32(b"" if path == "/" else path.encode())
+    if data:
+        crc = crc32(data, crc)
+    return crc32(_DIGESTED.pack(*stat), crc)
+
+
+def node_digest(path: str, node: Node) -> int:
+    return digest_of(
+        path,
+        node.data,
+        (
+            node.czxid,
+            node.mzxid,
+            node.pzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            node.cversion,
+            node.aversion,
+            node.ephemeral_owner,
+        ),
+    )
+
+
+class DataTree:
+    """All znodes of a server, its sessions, and the indexes kept beside them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.sessions: dict[int, int] = {}
+        self.ephemerals: dict[int, set[str]] = {}
+        self.containers: set[str] = set()
+        self.ttls: set[str] = set()
+        self.quotas: set[str] = set()
+        self.watches = Watches()
+        self.last_zxid = 0
+        self.data_bytes = 0
+        self._digest = 0
+        for path in ("/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH):
+            self._insert(path, Node(b"", READ_ACL_UNSAFE if path == CONFIG_PATH else OPEN_ACL_UNSAFE))
+        self.nodes[CONFIG_PATH].aversion = -1
+
+    @classmethod
+    def restore(cls, nodes: Iterable[tuple[str, Node]], sessions: dict[int, int], last_zxid: int) -> DataTree:
+        """Rebuild a tree from a snapshot, parents before children."""
+        tree = cls.__new__(cls)
+        tree.nodes, tree.sessions, tree.last_zxid = {}, sessions, last_zxid
+        tree.ephemerals, tree.containers, tree.ttls, tree.quotas = {}, set(), set(), set()
+        tree.watches, tree.data_bytes, tree._digest = Watches(), 0, 0
+        for path, node in nodes:
+            tree._insert(path, node)
+        if "/" not in tree.nodes:
+            raise CorruptionError("a snapshot without the root znode")
+        # ZooKeeper before 3.5 had no config znode, and its snapshots restore without one.
+        if CONFIG_PATH not in tree.nodes and "/zookeeper" in tree.nodes:
+            tree._insert(CONFIG_PATH, Node(b"", READ_ACL_UNSAFE, aversion=-1))
+        tree._restore_quotas()
+        return tree
+
+    @property
+    def digest(self) -> int:
+        return signed64(self._digest)
+
+    def apply(self, txn: Txn) -> Result:
+        result = self._apply(txn.type, txn.body, txn.session_id, txn.zxid, txn.time_ms)
+        if txn.zxid > self.last_zxid:
+            self.last_zxid = txn.zxid
+        return result
+
+    def _apply(self, type_: int, body: TxnBody, session_id: int, zxid: int, time_ms: int) -> Result:
+        if isinstance(body, SetDataTxn):
+            return self._set_data(type_, body, zxid, time_ms)
+        if isinstance(body, CreateTxn):
+            return self._create(type_, body, session_id if body.ephemeral else 0, zxid, time_ms)
+        if isinstance(body, DeleteTxn):
+            return Result(self._delete(body.path, zxid), type_, body.path)
+        if isinstance(body, ErrorTxn):
+            return Result(body.err, type_)
+        if isinstance(body, MultiTxn):
+            return self._multi(type_, body, session_id, zxid, time_ms)
+        if isinstance(body, CreateContainerTxn):
+            return self._create(type_, body, CONTAINER_OWNER, zxid, time_ms)
+        if isinstance(body, CreateTTLTxn):
+            return self._create(type_, body, ttl_owner(body.ttl), zxid, time_ms)
+        if isinstance(body, SetACLTxn):
+            return self._set_acl(type_, body)
+        if isinstance(body, CreateSessionTxn):
+            self.sessions[session_id] = body.timeout_ms
+            return Result(0, type_)
+        if isinstance(body, CloseSessionTxn):
+            self._close_session(body, session_id, zxid)
+            return Result(0, type_)
+        return Result(0, type_, body.path)  # CHECK: nothing to do, it held when the leader looked
+
+    def _create(
+        self, type_: int, body: CreateTxn | CreateContainerTxn | CreateTTLTxn, owner: int, zxid: int, time_ms: int
+    ) -> Result:
+        path = body.path
+        parent_path = parent_of(path)
+        parent = self.nodes.get(parent_path)
+        if parent is None:
+            return Result(ErrorCode.NO_NODE, type_, path)
+        existing = self.nodes.get(path)
+        cversion = body.parent_cversion if body.parent_cversion != -1 else parent.cversion + 1
+        if cversion > parent.cversion:
+            parent.cversion = cversion
+            parent.pzxid = zxid
+            self._redigest(parent_path, parent)
+        if existing is not None:
+            # Only while replaying: a snapshot may hold the znode already, with an ACL it could not yet name.
+            existing.acl = body.acl
+            return Result(ErrorCode.NODE_EXISTS, type_, path)
+        node = Node(body.data, self._intern(body.acl), zxid, zxid, time_ms, time_ms, ephemeral_owner=owner, pzxid=zxid)
+        self._insert(path, node)
+        self._quota_created(path, len(body.data or b""))
+        self.watches.created(path, zxid, node.acl, parent.acl)
+        return Result(0, type_, path, pack_stat(node))
+
+    def _delete(self, path: str, zxid: int) -> int:
+        parent_path = parent_of(path)
+        parent = self.nodes.get(parent_path)
+        if parent is None:
+            return ErrorCode.NO_NODE
+        # Before the znode itself is looked for: while replaying it may be gone already, its parent not yet touched.
+        if zxid > parent.pzxid:
+            parent.pzxid = zxid
+            self._redigest(parent_path, parent)
+        node = self.nodes.pop(path, None)
+        if node is None:
+            return ErrorCode.NO_NODE
+        if parent.children:
+            parent.children.discard(name_of(path))
+        self._digest -= node.digest
+        self.data_bytes -= len(path) + len(node.data or b"")
+        self._unindex(path, node.ephemeral_owner)
+        self._quota_deleted(path, len(node.data or b""))
+        self.watches.deleted(path, zxid, node.acl, parent.acl)
+        return 0
+
+    def _set_data(self, type_: int, body: SetDataTxn, zxid: int, time_ms: int) -> Result:
+        path = body.path
+        node = self.nodes.get(path)
+        if node is None:
+            return Result(ErrorCode.NO_NODE, type_, path)
+        grown = len(body.data or b"") - len(node.data or b"")
+        node.data = body.data
+        node.mtime = time_ms
+        node.mzxid = zxid
+        node.version = body.version
+        self._redigest(path, node)
+        self.data_bytes += grown
+        if self.quotas:
+            self._count(path, 0, grown)
+        self.watches.data_changed(path, zxid, node.acl)
+        return Result(0, type_, path, pack_stat(node))
+
+    def _set_acl(self, type_: int, body: SetACLTxn) -> Result:
+        node = self.nodes.get(body.path)
+        if node is None:
+            return Result(ErrorCode.NO_NODE, type_, body.path)
+        node.acl = self._intern(body.acl)
+        node.aversion = body.version
+        self._redigest(body.path, node)
+        return Result(0, type_, body.path, pack_stat(node))
+
+    def _multi(self, type_: int, body: MultiTxn, session_id: int, zxid: int, time_ms: int) -> Result:
+        """All or nothing: with one error among them, none is applied and each reports why."""
+        if any(isinstance(sub, ErrorTxn) for _, sub in body.txns):
+            errors = [sub.err if isinstance(sub, ErrorTxn) else int(ErrorCode.OK) for _, sub in body.txns]
+            first = next((e for e in errors if e), 0)
+            return Result(first, type_, results=tuple(Result(e, OpCode.ERROR) for e in errors))
+        results = tuple(self._apply(sub_type, sub, session_id, zxid, time_ms) for sub_type, sub in body.txns)
+        return Result(next((r.err for r in results if r.err), 0), type_, results=results)
+
+    def _close_session(self, body: CloseSessionTxn, session_id: int, zxid: int) -> None:
+        self.sessions.pop(session_id, None)
+        owned = self.ephemerals.get(session_id, set())
+        # Logs of older servers name no paths; then the index, equal on all servers, is the list.
+        for path in [*(body.paths or ()), *sorted(owned.difference(body.paths or ()))]:
+            self._delete(path, zxid)
+        self.ephemerals.pop(session_id, None)
+
+    def set_config(self, data: bytes, version: int) -> None:
+        """What /zookeeper/config shows; each server writes it for itself when it joins an ensemble."""
+        node = self.nodes[CONFIG_PATH]
+        node.data, node.mzxid, node.version = data, version, -1
+
+    def all_children(self, path: str) -> int:
+        """How many znodes lie below ``path``."""
+        if path == "/":
+            return len(self.nodes) - 1
+        count, stack = 0, [path]
+        while stack:
+            at = stack.pop()
+            children = self.nodes[at].children or ()
+            count += len(children)
+            stack += [f"{at}/{child}" for child in children]
+        return count
+
+    def _insert(self, path: str, node: Node) -> None:
+        if path != "/":
+            parent = self.nodes.get(parent_of(path))
+            if parent is None:
+                raise CorruptionError(f"znode {path} has no parent")
+            if parent.children is None:
+                parent.children = set()
+            parent.children.add(name_of(path))
+        self.nodes[path] = node
+        node.digest = node_digest(path, node)
+        self._digest += node.digest
+        self.data_bytes += len(path) + len(node.data or b"")
+        owner = node.ephemeral_owner
+        if owner == 0:
+            return
+        if owner == CONTAINER_OWNER:
+            self.containers.add(path)
+        elif is_ttl(owner):
+            self.ttls.add(path)
+        else:
+            self.ephemerals.setdefault(owner, set()).add(path)
+
+    def _unindex(self, path: str, owner: int) -> None:
+        if owner == 0:
+            return
+        if owner == CONTAINER_OWNER:
+            self.containers.discard(path)
+        elif is_ttl(owner):
+            self.ttls.discard(path)
+        elif (owned := self.ephemerals.get(owner)) is not None:
+            owned.discard(path)
+            if not owned:
+                del self.ephemerals[owner]
+
+    def _redigest(self, path: str, node: Node) -> None:
+        digest = node_digest(path, node)
+        self._digest += digest - node.digest
+        node.digest = digest
+
+    def _intern(self, acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
+        """One tuple for the ACL that nearly every znode has."""
+        return OPEN_ACL_UNSAFE if acl == OPEN_ACL_UNSAFE else acl
+
+    def quota_for(self, path: str) -> str | None:
+        """The nearest path at or above ``path`` that has a quota."""
+        if not self.quotas:
+            return None
+        while path != "/":
+            if path in self.quotas:
+                return path
+            path = parent_of(path)
+        return None
+
+    def _quota_created(self, path: str, size: int) -> None:
+        if path.startswith(quota.QUOTA_ROOT):
+            of = parent_of(path)[len(quota.QUOTA_ROOT) :]
+            name = name_of(path)
+            if name == quota.LIMITS_NODE:
+                self.quotas.add(of)
+            elif name == quota.STATS_NODE:
+                self._recount(of)
+        if self.quotas:
+            self._count(path, 1, size)
+
+    def _quota_deleted(self, path: str, size: int) -> None:
+        if path.startswith(quota.QUOTA_ROOT) and name_of(path) == quota.LIMITS_NODE:
+            self.quotas.discard(parent_of(path)[len(quota.QUOTA_ROOT) :])
+        if self.quotas:
+            self._count(path, -1, -size)
+
+    def _count(self, path: str, count: int, size: int) -> None:
+        of = self.quota_for(path)
+        node = self.nodes.get(quota.stats_path(of)) if of else None
+        if node is not None:
+            usage = quota.parse(node.data)
+            node.data = quota.render(usage.nodes + count, usage.size + size)
+
+    def _recount(self, of: str) -> None:
+        node = self.nodes.get(quota.stats_path(of))
+        if node is None:
+            return
+        count = size = 0
+        if of in self.nodes:
+            below = f"{of}/"
+            counted = [n for p, n in self.nodes.items() if p == of or p.startswith(below)]
+            count, size = len(counted), sum(len(n.data or b"") for n in counted)
+        node.data = quota.render(count, size)
+
+    def _restore_quotas(self) -> None:
+        suffix = f"/{quota.LIMITS_NODE}"
+        for path in [p for p in self.nodes if p.startswith(quota.QUOTA_ROOT) and p.endswith(suffix)]:
+            of = path[len(quota.QUOTA_ROOT) : -len(suffix)]
+            self.quotas.add(of)
+            self._recount(of)

@@ -1,0 +1,549 @@
+"""What the differential test does: steps, and the seeded generator of random ones.
+
+A step is the same bytes for both servers, but for the values only a server can give (its session ids, passwords and
+zxids): those are named in the step and filled in by whoever runs it. So a list of steps can be cut and run again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from tests.compat import rawclient as raw
+from tests.compat.rawclient import acl, bool_, buffer, int_, long_, string, strings, vector
+
+SEEN = "seen"
+"""A part of a body: eight bytes, the last zxid the session saw before it lost its connection."""
+
+Part = bytes | str
+
+
+@dataclass(frozen=True)
+class Request:
+    opcode: int
+    parts: tuple[Part, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        name = raw.NAMES.get(self.opcode, str(self.opcode))
+        body = b"".join(part if isinstance(part, bytes) else f"<{part}>".encode() for part in self.parts)
+        return f"{name}({self.note or body[:200]!r})"
+
+
+@dataclass(frozen=True)
+class Send:
+    """Requests sent at once by one session, replies read after the last is sent."""
+
+    slot: int
+    requests: tuple[Request, ...]
+
+    def __str__(self) -> str:
+        return f"session {self.slot}: " + ", ".join(str(request) for request in self.requests)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The connection ends, the session stays."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class Connect:
+    """A connection for a slot. ``how``: again (to its session), fresh, or one of the ways that must fail."""
+
+    slot: int
+    how: str = "again"
+    timeout_ms: int = 30_000
+    tail: bytes = b"\x00"
+
+
+Step = Send | Drop | Connect
+
+CONNECT_FAILURES = ("wrong password", "empty password", "foreign session", "unknown session", "from the future")
+
+WRITES = frozenset(
+    {
+        raw.CREATE,
+        raw.CREATE2,
+        raw.CREATE_CONTAINER,
+        raw.CREATE_TTL,
+        raw.DELETE,
+        raw.DELETE_CONTAINER,
+        raw.SET_DATA,
+        raw.SET_ACL,
+        raw.MULTI,
+        raw.RECONFIG,
+        raw.CLOSE_SESSION,
+        raw.CHECK,
+    }
+)
+
+USERS = ("alice", "bob", "carol")
+SUPER_PASSWORD = "super:stupid"
+
+
+def digest(credentials: str) -> str:
+    """The id of scheme digest for ``user:password``."""
+    hashed = base64.b64encode(hashlib.sha1(credentials.encode()).digest()).decode()
+    return credentials.split(":", 1)[0] + ":" + hashed
+
+
+def password(user: str) -> str:
+    return f"{user}:secret-of-{user}"
+
+
+PLAIN_SLOT, SUPER_SLOT = 0, 4
+SLOTS = 5
+"""Session 0 has no identity, 1 to 3 are the users, 4 may do everything."""
+
+
+def opening() -> list[Step]:
+    """Every session connects and says who it is."""
+    steps: list[Step] = [Connect(slot, "fresh") for slot in range(SLOTS)]
+    steps += [Send(slot, (auth("digest", password(user)),)) for slot, user in enumerate(USERS, 1)]
+    steps.append(Send(SUPER_SLOT, (auth("digest", SUPER_PASSWORD),)))
+    return steps
+
+
+def auth(scheme: str, data: str) -> Request:
+    return Request(raw.AUTH, (int_(0), string(scheme), buffer(data.encode())), f"{scheme} {data}")
+
+
+ROOTS = ("/a", "/b", "/c", "/q", "/s")
+NAMES = ("x", "y", "z")
+SPECIAL_PATHS = (
+    "/",
+    "/zookeeper",
+    "/zookeeper/quota",
+    "/zookeeper/config",
+    "/zookeeper/quota/q",
+    "/zookeeper/quota/q/zookeeper_limits",
+    "/zookeeper/quota/q/zookeeper_stats",
+    "/zookeeper/quota/a",
+    "/zookeeper/quota/a/zookeeper_limits",
+    "/zookeeper/quota/a/zookeeper_stats",
+)
+BAD_PATHS = (
+    b"",
+    b"a",
+    b"/a/",
+    b"//",
+    b"/a//x",
+    b"/a/./x",
+    b"/a/../b",
+    b"/..",
+    b"/.",
+    b"/a/x\x00y",
+    b"/a/x\x01",
+    b"/a/\xff\xfe",
+    b"/a/\xc3",
+    "/a/\x85".encode(),
+    "/a/\ue000".encode(),
+    "/a/\uffff".encode(),
+    b"/a/\xed\xa0\x80",
+    "/a/\U0001f600".encode(),
+    b"x/y",
+    b"/" + b"n" * 300,
+    b"/a/...",
+    b"/a/.x",
+    b"/a/x y",
+    "/a/žluťoučký".encode(),
+)
+DATA = (None, b"", b"x", b"some data", bytes(range(256)), b"d" * 5000)
+VERSIONS = (-1, -1, -1, -1, -1, 0, 0, 1, 2, 3, 7, -2)
+FLAGS = (0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, -1, 99)
+LIMITS = (
+    b"count=3,bytes=-1",
+    b"count=-1,bytes=40",
+    b"count=4,bytes=60=;byteHardLimit=50;countHardLimit=5",
+    b"count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=-1",
+    b"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3",
+    b"nonsense",
+    b"",
+)
+
+
+class Generator:
+    """Random steps from a seed. It keeps a rough idea of which nodes exist, so that most requests hit one."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.nodes: list[str] = []
+        self.dropped: set[int] = set()
+        self._makers: list[tuple[Callable[[], Request], int]] = [
+            (self.create, 24),
+            (self.create_ttl, 3),
+            (self.create_container, 3),
+            (self.delete, 12),
+            (self.delete_container, 1),
+            (self.exists, 6),
+            (self.get_data, 9),
+            (self.set_data, 10),
+            (self.get_acl, 4),
+            (self.set_acl, 5),
+            (self.get_children, 4),
+            (self.get_children2, 4),
+            (self.sync, 1),
+            (self.multi, 9),
+            (self.multi_read, 4),
+            (self.add_watch, 6),
+            (self.check_watches, 3),
+            (self.remove_watches, 5),
+            (self.set_watches, 2),
+            (self.authenticate, 2),
+            (self.who_am_i, 1),
+            (self.get_ephemerals, 2),
+            (self.get_all_children_number, 2),
+            (self.reconfig, 1),
+            (self.quota, 4),
+            (self.check, 1),
+            (self.ping, 1),
+            (self.malformed, 2),
+            (self.unknown, 1),
+        ]
+        self._weights = [weight for _maker, weight in self._makers]
+        self._functions = [maker for maker, _weight in self._makers]
+
+    def steps(self, count: int) -> list[Step]:
+        """At least ``count`` requests, after the opening."""
+        steps = opening()
+        requests = 0
+        while requests < count:
+            step = self.step()
+            steps.append(step)
+            requests += len(step.requests) if isinstance(step, Send) else 1
+        return steps
+
+    def step(self) -> Step:
+        draw = self.random.random()
+        slot = self.random.choices(range(SLOTS), (3, 3, 3, 2, 3))[0]
+        if slot in self.dropped:
+            return self.comeback(slot)
+        if draw < 0.025:
+            self.dropped.add(slot)
+            return Drop(slot)
+        if draw < 0.035:
+            return Connect(slot, self.random.choice(CONNECT_FAILURES))
+        if draw < 0.040:
+            tail = self.random.choice((b"", b"\x00", b"\x01"))
+            return Connect(slot, "fresh", self.random.choice((30_000, 0, -1, 1, 4_000, 2**31 - 1)), tail)
+        if draw < 0.050:
+            return Send(slot, (Request(raw.CLOSE_SESSION, ()),))
+        if draw < 0.10:
+            return Send(slot, tuple(self.tame_request() for _ in range(self.random.randint(2, 6))))
+        return Send(slot, (self.request(),))
+
+    def comeback(self, slot: int) -> Step:
+        """To its session again, and then its watches again, as clients do."""
+        if self.random.random() < 0.5 and slot in self.dropped:
+            self.dropped.discard(slot)
+            return Connect(slot, "again")
+        other = (slot + 1) % SLOTS
+        if other in self.dropped:
+            self.dropped.discard(slot)
+            return Connect(slot, "again")
+        return Send(other, (self.request(),))
+
+    def request(self) -> Request:
+        return self.random.choices(self._functions, self._weights)[0]()
+
+    def tame_request(self) -> Request:
+        """One after which the connection stays, so that what follows in the same burst is answered."""
+        while True:
+            made = self.request()
+            if made.opcode in raw.REPLIES or made.opcode in (raw.DELETE, raw.CHECK_WATCHES, raw.REMOVE_WATCHES):
+                if "malformed" not in made.note:
+                    return made
+
+    # Arguments
+
+    def path(self) -> str:
+        draw = self.random.random()
+        if self.nodes and draw < 0.72:
+            return self.random.choice(self.nodes)
+        if draw < 0.76:
+            return self.random.choice(SPECIAL_PATHS)
+        return self.new_path()
+
+    def new_path(self) -> str:
+        parent = self.random.choice([*ROOTS, *self.nodes]) if self.random.random() < 0.8 else ""
+        if not parent or parent.count("/") > 4:
+            return self.random.choice(ROOTS)
+        return f"{parent}/{self.random.choice(NAMES)}"
+
+    def path_bytes(self) -> tuple[bytes, str]:
+        """A path as it is sent: now and then one that is none."""
+        if self.random.random() < 0.03:
+            bad = self.random.choice(BAD_PATHS)
+            return buffer(bad), repr(bad)
+        path = self.path()
+        return string(path), path
+
+    def version(self) -> int:
+        return self.random.choice(VERSIONS)
+
+    def acl_list(self) -> tuple[bytes, str]:
+        draw = self.random.random()
+        if draw < 0.6:
+            return raw.OPEN_ACL, "open"
+        if draw < 0.62:
+            return vector(None), "no list"
+        if draw < 0.64:
+            return vector([]), "empty list"
+        chosen = [self.one_acl() for _ in range(self.random.randint(1, 3))]
+        return vector(acl(*entry) for entry in chosen), repr(chosen)
+
+    def one_acl(self) -> tuple[int, str | None, str | None]:
+        perms = self.random.choice((31, 31, 1, 2, 3, 4, 7, 8, 12, 15, 16, 17, 30, 0, 64, -1))
+        user = self.random.choice(USERS)
+        scheme, id_ = self.random.choice(
+            (
+                ("world", "anyone"),
+                ("world", "anyone"),
+                ("world", "someone"),
+                ("auth", ""),
+                ("auth", ""),
+                ("auth", "ignored"),
+                ("digest", digest(password(user))),
+                ("digest", digest(password(user))),
+                ("digest", digest(password(user))),
+                ("digest", user),
+                ("digest", f"{user}:a:b"),
+                ("digest", ""),
+                ("ip", "127.0.0.1"),
+                ("ip", "127.0.0.0/8"),
+                ("ip", "10.1.0.0/16"),
+                ("ip", "127.0.0.1/33"),
+                ("ip", "::1"),
+                ("ip", "nonsense"),
+                ("ip", ""),
+                ("super", "x"),
+                ("sasl", user),
+                ("x509", "CN=x"),
+                ("unknown", "x"),
+                ("", ""),
+                (None, "anyone"),
+                ("world", None),
+            )
+        )
+        return perms, scheme, id_
+
+    # Requests
+
+    def create(self) -> Request:
+        opcode = self.random.choice((raw.CREATE, raw.CREATE, raw.CREATE2))
+        path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
+        flags = self.random.choice(FLAGS)
+        if self.random.random() < 0.05:
+            path = self.random.choice(SPECIAL_PATHS)
+        elif self.random.random() < 0.03:
+            bad = self.random.choice(BAD_PATHS)
+            return Request(opcode, (buffer(bad), buffer(data), acls, int_(flags)), f"{bad!r} flags={flags} {shown}")
+        if flags in (2, 3, 6):
+            path += self.random.choice(("", "-", "/"))
+        elif path not in self.nodes and flags in (0, 1, 4):
+            self.nodes.append(path)
+        note = f"{path} {len(data) if data is not None else None} bytes flags={flags} acl={shown}"
+        return Request(opcode, (string(path), buffer(data), acls, int_(flags)), note)
+
+    def create_container(self) -> Request:
+        path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
+        flags = self.random.choice((4, 4, 4, 0, 5))
+        self.nodes.append(path)
+        note = f"{path} flags={flags} acl={shown}"
+        return Request(raw.CREATE_CONTAINER, (string(path), buffer(data), acls, int_(flags)), note)
+
+    def create_ttl(self) -> Request:
+        path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
+        flags = self.random.choice((5, 5, 5, 6, 0, 1))
+        ttl = self.random.choice((3_600_000, 3_600_000, 3_600_000, 0xFFFFFFFFFF, 0x10000000000, 0, -1, 2**62))
+        if flags == 5:
+            self.nodes.append(path)
+        note = f"{path} flags={flags} ttl={ttl} acl={shown}"
+        return Request(raw.CREATE_TTL, (string(path), buffer(data), acls, int_(flags), long_(ttl)), note)
+
+    def delete(self) -> Request:
+        path, shown = self.path_bytes()
+        if self.random.random() < 0.25:
+            guess = self.random.choice([*ROOTS, *self.nodes])
+            shown = guess + self.random.choice(("", "-", "/")) + f"{self.random.randint(0, 6):010d}"
+            path = string(shown)
+        elif shown in self.nodes and self.random.random() < 0.5:
+            self.nodes.remove(shown)
+        version = self.version()
+        return Request(raw.DELETE, (path, int_(version)), f"{shown} version={version}")
+
+    def delete_container(self) -> Request:
+        path, shown = self.path_bytes()
+        return Request(raw.DELETE_CONTAINER, (path,), shown)
+
+    def _watchable(self, opcode: int) -> Request:
+        path, shown = self.path_bytes()
+        watch = self.random.random() < 0.5
+        return Request(opcode, (path, bool_(watch)), f"{shown} watch={watch}")
+
+    def exists(self) -> Request:
+        return self._watchable(raw.EXISTS)
+
+    def get_data(self) -> Request:
+        return self._watchable(raw.GET_DATA)
+
+    def get_children(self) -> Request:
+        return self._watchable(raw.GET_CHILDREN)
+
+    def get_children2(self) -> Request:
+        return self._watchable(raw.GET_CHILDREN2)
+
+    def set_data(self) -> Request:
+        (path, shown), data, version = self.path_bytes(), self.random.choice(DATA), self.version()
+        return Request(raw.SET_DATA, (path, buffer(data), int_(version)), f"{shown} version={version}")
+
+    def get_acl(self) -> Request:
+        path, shown = self.path_bytes()
+        return Request(raw.GET_ACL, (path,), shown)
+
+    def set_acl(self) -> Request:
+        (path, shown), (acls, acl_shown), version = self.path_bytes(), self.acl_list(), self.version()
+        return Request(raw.SET_ACL, (path, acls, int_(version)), f"{shown} {acl_shown} version={version}")
+
+    def sync(self) -> Request:
+        path, shown = self.path_bytes()
+        return Request(raw.SYNC, (path,), shown)
+
+    def check(self) -> Request:
+        (path, shown), version = self.path_bytes(), self.version()
+        return Request(raw.CHECK, (path, int_(version)), f"{shown} version={version} malformed outside a multi")
+
+    def ping(self) -> Request:
+        return Request(raw.PING, ())
+
+    def multi(self) -> Request:
+        makers = (self.create, self.create, self.delete, self.set_data, self.check, self.create_ttl)
+        count = self.random.choice((0, 1, 2, 2, 3, 3, 4, 6))
+        made = [self.random.choice((*makers, self.create_container))() for _ in range(count)]
+        if self.random.random() < 0.04:
+            made.append(self.random.choice((self.get_data, self.set_acl, self.get_children, self.multi))())
+        return self._transaction(raw.MULTI, made)
+
+    def multi_read(self) -> Request:
+        count = self.random.randint(0, 4)
+        made = [self.random.choice((self.get_data, self.get_children))() for _ in range(count)]
+        if self.random.random() < 0.08:
+            made.append(self.random.choice((self.set_data, self.exists))())
+        return self._transaction(raw.MULTI_READ, made)
+
+    def _transaction(self, opcode: int, made: list[Request]) -> Request:
+        parts: list[Part] = []
+        for request in made:
+            parts += [int_(request.opcode), bool_(False), int_(-1), *request.parts]
+        parts += [int_(-1), bool_(True), int_(-1)]
+        allowed = {
+            raw.MULTI: {raw.CREATE, raw.CREATE2, raw.CREATE_CONTAINER, raw.CREATE_TTL, raw.DELETE, raw.SET_DATA, raw.CHECK},
+            raw.MULTI_READ: {raw.GET_DATA, raw.GET_CHILDREN},
+        }[opcode]
+        odd = "" if all(request.opcode in allowed for request in made) else " malformed"
+        return Request(opcode, tuple(parts), "[" + "; ".join(str(request) for request in made) + "]" + odd)
+
+    def add_watch(self) -> Request:
+        path, shown = self.path_bytes()
+        mode = self.random.choice((0, 0, 1, 1, 1, 2, -1))
+        return Request(raw.ADD_WATCH, (path, int_(mode)), f"{shown} mode={mode}")
+
+    def check_watches(self) -> Request:
+        path, shown = self.path_bytes()
+        kind = self.random.choice((1, 2, 3, 4, 5, 0, 6))
+        return Request(raw.CHECK_WATCHES, (path, int_(kind)), f"{shown} type={kind}")
+
+    def remove_watches(self) -> Request:
+        path, shown = self.path_bytes()
+        kind = self.random.choice((1, 2, 3, 4, 5, 0, 6))
+        return Request(raw.REMOVE_WATCHES, (path, int_(kind)), f"{shown} type={kind}")
+
+    def set_watches(self) -> Request:
+        both = self.random.random() < 0.6
+        lists = [[self.path() for _ in range(self.random.randint(0, 3))] for _ in range(5 if both else 3)]
+        since: Part = SEEN if self.random.random() < 0.8 else long_(self.random.choice((0, 2**62)))
+        opcode = raw.SET_WATCHES2 if both else raw.SET_WATCHES
+        return Request(opcode, (since, *(strings(paths) for paths in lists)), f"since {since!r} {lists}")
+
+    def authenticate(self) -> Request:
+        user = self.random.choice(USERS)
+        return self.random.choice(
+            (
+                auth("digest", password(user)),
+                auth("digest", password(user)),
+                auth("digest", f"{user}:wrong"),
+                auth("digest", user),
+                auth("digest", ""),
+                auth("digest", "super:wrong"),
+                auth("ip", "anything"),
+                auth("world", "anyone"),
+                auth("sasl", user),
+                auth("unknown", "x"),
+                auth("", ""),
+            )
+        )
+
+    def who_am_i(self) -> Request:
+        return Request(raw.WHO_AM_I, ())
+
+    def get_ephemerals(self) -> Request:
+        prefix = self.random.choice(("/", "/a", "/a/x", "", "/b/", "nonsense", None))
+        return Request(raw.GET_EPHEMERALS, (string(prefix),), repr(prefix))
+
+    def get_all_children_number(self) -> Request:
+        path, shown = self.path_bytes()
+        return Request(raw.GET_ALL_CHILDREN_NUMBER, (path,), shown)
+
+    def reconfig(self) -> Request:
+        joining = self.random.choice((None, "server.9=127.0.0.1:1:2;3"))
+        parts = (string(joining), string(None), string(None), long_(-1))
+        return Request(raw.RECONFIG, parts, f"joining={joining}")
+
+    def quota(self) -> Request:
+        """Quota nodes, and enough inside /q and /a for them to count."""
+        root = self.random.choice(("q", "a"))
+        home = f"/zookeeper/quota/{root}"
+        limits = self.random.choice(LIMITS)
+        kind = self.random.random()
+        if kind < 0.15:
+            return Request(raw.CREATE, (string(home), buffer(b""), raw.OPEN_ACL, int_(0)), home)
+        if kind < 0.3:
+            path = f"{home}/zookeeper_limits"
+            return Request(raw.CREATE, (string(path), buffer(limits), raw.OPEN_ACL, int_(0)), f"{path} {limits!r}")
+        if kind < 0.45:
+            path = f"{home}/zookeeper_stats"
+            return Request(raw.CREATE, (string(path), buffer(b"count=0,bytes=0"), raw.OPEN_ACL, int_(0)), path)
+        if kind < 0.6:
+            path = f"{home}/zookeeper_limits"
+            return Request(raw.SET_DATA, (string(path), buffer(limits), int_(-1)), f"{path} {limits!r}")
+        if kind < 0.8:
+            path = f"{home}/zookeeper_stats"
+            return Request(raw.GET_DATA, (string(path), bool_(True)), path)
+        path = f"/{root}/{self.random.choice(NAMES)}"
+        return Request(raw.CREATE, (string(path), buffer(b"q" * 10), raw.OPEN_ACL, int_(0)), path)
+
+    def malformed(self) -> Request:
+        """A request that ends too early, or whose lengths are impossible."""
+        made = self.request()
+        while not made.parts or made.opcode == raw.AUTH:
+            made = self.request()
+        body = b"".join(part if isinstance(part, bytes) else long_(0) for part in made.parts)
+        kind = self.random.randint(0, 3)
+        if kind == 0:
+            body = body[: self.random.randrange(len(body))]
+        elif kind == 1:
+            body = int_(-1) + body[4:]
+        elif kind == 2:
+            body = int_(self.random.choice((-2, 2**31 - 1, 10_000_000))) + body[4:]
+        else:
+            body += b"more than was asked for"
+        return Request(made.opcode, (body,), f"malformed {kind}: {made.note}")
+
+    def unknown(self) -> Request:
+        opcode = self.random.choice((10, 23, 50, 99, 102, 108, 1000, -2, -12, 2**31 - 1))
+        return Request(opcode, (string("/a"),), "unknown")
