@@ -141,7 +141,7 @@ class Key:
                 return True
 
 
-def _number(kind: type[int] | type[float], text: str) -> float | None:
+def _number(kind: type[int | float], text: str) -> float | None:
     # Python reads "1_000" as a number; the systems whose files we read do not.
     try:
         return None if "_" in text else kind(text)
@@ -149,7 +149,7 @@ def _number(kind: type[int] | type[float], text: str) -> float | None:
         return None
 
 
-def _declare(key: Key) -> Any:  # noqa: ANN401  its type is that of the field it declares
+def _declare(key: Key) -> Any:
     metadata = {_METADATA: key}
     if key.required:
         return field(metadata=metadata)
@@ -279,13 +279,11 @@ def parse(config: type, properties: Mapping[str, str]) -> Parsed:
     for attribute, key in keys(config):
         given = {name: unread.pop(name) for name in (key.name, *key.aliases) if name in unread}
         if len({value.strip() for value in given.values()}) > 1:
-            message = f"{' and '.join(given)}: one setting under two names with two values; keep one of them"
-            raise ConfigError(message)
+            raise ConfigError(f"{' and '.join(given)}: one setting under two names with two values; keep one of them")
         if given:
             values[attribute] = key.parse(next(iter(given.values())))
         elif key.required:
-            message = f"{key.name} is not set: must be {key.allowed()}. {key.doc}"
-            raise ConfigError(message)
+            raise ConfigError(f"{key.name} is not set: must be {key.allowed()}. {key.doc}")
     return Parsed(values, unread)
 
 
@@ -307,9 +305,7 @@ def markdown(config: type) -> str:
 
 def plain(config: type) -> str:
     """The settings for a terminal, two lines each."""
-    return "".join(
-        f"{key.name}={shown_default(key)}   ({key.allowed()})\n    {key.doc}\n" for _, key in keys(config)
-    )
+    return "".join(f"{key.name}={shown_default(key)}   ({key.allowed()})\n    {key.doc}\n" for _, key in keys(config))
 
 
 def shown_default(key: Key) -> str:

@@ -1,10 +1,10 @@
 """The root of every error this project raises on purpose.
 
-    Error
-    ├── ConfigError                a setting that cannot be; the message names the key and what would do
-    ├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
-    ├── RemoteProtocolError        the peer sent what the protocol does not allow
-    └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
+Error
+├── ConfigError                a setting that cannot be; the message names the key and what would do
+├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
+├── RemoteProtocolError        the peer sent what the protocol does not allow
+└── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
 """
 
 from __future__ import annotations

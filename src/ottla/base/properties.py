@@ -61,8 +61,7 @@ def _unescape(text: str) -> str:
 def _unescaped(match: re.Match[str]) -> str:
     code = match.group(1)
     if code == "u":
-        message = "a properties file has \\u without four hexadecimal digits behind it"
-        raise ConfigError(message)
+        raise ConfigError("a properties file has \\u without four hexadecimal digits behind it")
     if len(code) > 1:
         return chr(int(code[1:], 16))
     return _ESCAPES.get(code, code)

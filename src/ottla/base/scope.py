@@ -53,8 +53,7 @@ class TaskScope:
         """Run ``coroutine`` until it ends or the scope does. A scope that is closing takes no more."""
         if not self._open:
             coroutine.close()
-            message = f"scope {self.name!r} is not open"
-            raise RuntimeError(message)
+            raise RuntimeError(f"scope {self.name!r} is not open")
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)

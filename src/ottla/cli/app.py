@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(ottla.__version__, message="ottla %(version)s")
 def app() -> None:
     """Ottla: a highly available distributed log, and the keeper it stands on."""

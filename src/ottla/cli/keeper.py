@@ -22,14 +22,21 @@ def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 @click.command("keeper")
 @click.argument("file", metavar="FILE.cfg")
-@click.option("--set", "settings", type=options.Setting(), multiple=True, help="Set a key, whatever the file says.")
+@options.settings("--set", help="Set a key, whatever the file says.")
 @options.insecure
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
-@click.option("--settings", is_flag=True, is_eager=True, expose_value=False, callback=_show_settings, help="List every key of FILE.cfg and end.")
-def command(file: str, settings: tuple[tuple[str, str], ...], *, insecure: bool, verbose: bool) -> None:
+@click.option(
+    "--settings",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_settings,
+    help="List every key of FILE.cfg and end.",
+)
+def command(file: str, set_settings: dict[str, str], *, insecure: bool, verbose: bool) -> None:
     """Run one keeper.
 
     FILE.cfg is ZooKeeper's zoo.cfg, with `myid` in its data directory. System properties of ZooKeeper are keys of the
     same name. The keeper runs in the foreground until SIGTERM or SIGINT.
     """
-    sys.exit(keeper(KeeperRequest(file, dict(settings), insecure, verbose)))
+    sys.exit(keeper(KeeperRequest(file, set_settings, insecure, verbose)))

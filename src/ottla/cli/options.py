@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 folder = click.option(
     "--dir",
     "folder",
+    metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("ottla-data"),
-    show_default="./ottla-data",
     help="Folder of the cluster.",
 )
 
@@ -20,17 +24,17 @@ insecure = click.option(
 )
 
 
-class Setting(click.ParamType):
-    """``k=v``, as a pair."""
+def settings(name: str, *, help: str) -> Callable[[F], F]:  # noqa: A002  as click names it
+    """An option ``name k=v`` that may be given many times, and arrives as a dict."""
+    attribute = name.lstrip("-").replace("-", "_")
+    return click.option(name, f"{attribute}_settings", metavar="k=v", multiple=True, callback=_pairs, help=help)
 
-    name = "k=v"
 
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
         key, separator, text = value.partition("=")
         if not (key and separator):
-            self.fail(f"{value!r} is not of the form k=v", param, ctx)
-        return key, text
+            raise click.BadParameter(f"{value!r} is not of the form k=v", ctx, param)
+        pairs[key] = text
+    return pairs

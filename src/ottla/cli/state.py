@@ -71,8 +71,9 @@ class State:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"{file}: is not what ottla wrote: {error!r}; remove it if no process of it runs"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"{file}: is not what ottla wrote: {error!r}; remove it if no process of it runs"
+            ) from error
 
     def save(self) -> None:
         """Replace the file."""
@@ -113,6 +114,5 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{folder}: another 'ottla up' is starting there"
-            raise ConfigError(message) from None
+            raise ConfigError(f"{folder}: another 'ottla up' is starting there") from None
         yield

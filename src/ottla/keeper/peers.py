@@ -73,32 +73,29 @@ def parse_peer(key: str, value: str) -> Peer:
     """Read one ``server.N`` line."""
     number = key.removeprefix("server.")
     if not number.isdecimal():
-        message = f"{key}={value}: what follows 'server.' must be the number of the server"
-        raise ConfigError(message)
+        raise ConfigError(f"{key}={value}: what follows 'server.' must be the number of the server")
     if "|" in value:
-        message = f"{key}={value}: more than one address for a server is not supported; keep one"
-        raise ConfigError(message)
+        raise ConfigError(f"{key}={value}: more than one address for a server is not supported; keep one")
     found = _SERVER.fullmatch(re.sub(r"\s", "", value))
     role = (found["role"] or "participant").lower() if found else ""
     if found is None or role not in {known.value for known in Role}:
-        message = f"{key}={value}: must be {_FORM}"
-        raise ConfigError(message)
-    host = found["host"].strip("[]")
+        raise ConfigError(f"{key}={value}: must be {_FORM}")
+    host, client = found["host"].strip("[]"), None
+    if found["client"] is not None:
+        client = Address((found["client_host"] or "").strip("[]"), _port(key, value, found["client"]))
     peer = Peer(
         id=int(number),
         quorum=Address(host, _port(key, value, found["quorum"])),
         election=Address(host, _port(key, value, found["election"])),
         role=Role(role),
-        client=found["client"] and Address((found["client_host"] or "").strip("[]"), _port(key, value, found["client"])),
+        client=client,
     )
     if peer.quorum.port == peer.election.port:
-        message = f"{key}={value}: the quorum port and the election port must differ"
-        raise ConfigError(message)
+        raise ConfigError(f"{key}={value}: the quorum port and the election port must differ")
     return peer
 
 
 def _port(key: str, value: str, digits: str) -> int:
     if not 0 < int(digits) <= PORT_MAX:
-        message = f"{key}={value}: a port must be a whole number from 1 to {PORT_MAX}, not {digits}"
-        raise ConfigError(message)
+        raise ConfigError(f"{key}={value}: a port must be a whole number from 1 to {PORT_MAX}, not {digits}")
     return int(digits)

@@ -235,6 +235,11 @@ class Leading:
 
     # Broadcast.
 
+    @property
+    def last_proposed_zxid(self) -> int:
+        """The newest zxid given in this epoch; what came before is committed, so 0 stands for it."""
+        return self._last_proposed if counter_of(self._last_proposed) else 0
+
     def next_zxid(self) -> int:
         """The zxid of the transaction after those proposed so far."""
         return self._last_proposed + 1

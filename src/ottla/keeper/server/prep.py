@@ -71,7 +71,7 @@ class Submitted(NamedTuple):
     body: bytes
     ids: tuple[Id, ...]
     owner: int
-    """The server the session is attached to, as far as that server knows; 0 for the ensemble's own requests."""
+    """The server the session is attached to, as far as that server knows; NOBODY for the ensemble's own requests."""
 
 
 class SessionCheck(Protocol):

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from ottla.base.timers import ExpiryQueue
 from ottla.keeper.proto.errors import ErrorCode, KeeperError
 
+NOBODY = -1
+"""The owner of requests that the ensemble makes for itself."""
 _SECRET = 0xB3415C00
 _LCG_MULTIPLIER = 0x5DEECE66D
 _LCG_MASK = (1 << 48) - 1
@@ -85,7 +87,7 @@ class SessionTracker:
         return self._timeouts[session_id]
 
     def check(self, session_id: int, owner: int) -> None:
-        if owner == 0:
+        if owner == NOBODY:
             return
         if session_id not in self._timeouts or session_id in self._closing:
             raise KeeperError(ErrorCode.SESSION_EXPIRED)

@@ -203,6 +203,8 @@ class DataTree:
         self.quotas: set[str] = set()
         self.watches = Watches()
         self.last_zxid = 0
+        self.fuzzy_until = 0
+        """Up to this zxid the digest means nothing: the snapshot holds parts of later transactions already."""
         self.data_bytes = 0
         self._digest = 0
         for path in ("/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH):
@@ -215,7 +217,7 @@ class DataTree:
         tree = cls.__new__(cls)
         tree.nodes, tree.sessions, tree.last_zxid = {}, sessions, last_zxid
         tree.ephemerals, tree.containers, tree.ttls, tree.quotas = {}, set(), set(), set()
-        tree.watches, tree.data_bytes, tree._digest = Watches(), 0, 0
+        tree.watches, tree.data_bytes, tree._digest, tree.fuzzy_until = Watches(), 0, 0, 0
         for path, node in nodes:
             tree._insert(path, node)
         if "/" not in tree.nodes:

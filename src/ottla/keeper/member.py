@@ -1,0 +1,385 @@
+"""One keeper, whole: the quorum machine and the server it makes consistent, over seams for disk and network.
+
+Everything here is synchronous and deterministic. The shell that owns sockets, files and a clock is ``shell``; the
+simulation puts its own disk, network and clock in their place and runs the very same code.
+
+    clients ──frames──► Frontend ──► upstream (by role) ──► Peer.step ──► Effects
+                            ▲                                               │
+                            └────────── commit: apply, reply ◄── execute: persist, believe, tell
+
+``_execute`` is the contract of ``quorum.effects`` made flesh: the order of its lines is the order of its fields.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import NamedTuple, Protocol
+
+from ottla.base.clock import Clock
+from ottla.keeper.messages import (
+    Forward,
+    Message,
+    RelayMessage,
+    Revalidate,
+    Revalidated,
+    SyncAsk,
+    SyncDone,
+    Touch,
+)
+from ottla.keeper.proto.txns import DIGEST_VERSION, Entry, Txn, decode_txn
+from ottla.keeper.quorum.effects import (
+    Effects,
+    Event,
+    LinkDown,
+    LinkUp,
+    Notified,
+    Proposed,
+    Received,
+    RoleChange,
+    Synced,
+    Tick,
+    Truncated,
+)
+from ottla.keeper.quorum.history import Recent
+from ottla.keeper.quorum.leading import Leading
+from ottla.keeper.quorum.learning import Learning
+from ottla.keeper.quorum.membership import Membership, Timing
+from ottla.keeper.quorum.messages import Notification, Ping, Role, Snapshot
+from ottla.keeper.quorum.peer import Peer
+from ottla.keeper.quorum.state import Durable
+from ottla.keeper.roles import LeaderUpstream, LearnerUpstream, NotServing, ReadOnly
+from ottla.keeper.server.frontend import Frontend, Settings
+from ottla.keeper.server.prep import Rules
+from ottla.keeper.server.stats import Stats
+from ottla.keeper.server.tree import DataTree
+
+log = logging.getLogger(__name__)
+
+CONTAINER_CHECK_MS = 60_000
+CONTAINERS_PER_CHECK = 10_000
+
+
+class Disk(Protocol):
+    """What a member keeps. Every call but ``append`` returns when its effect is durable."""
+
+    def write_accepted_epoch(self, epoch: int) -> None: ...
+    def write_current_epoch(self, epoch: int) -> None: ...
+    def append(self, entries: list[Entry]) -> None:
+        """Write, and report ``Member.on_synced`` later. No report of an earlier append follows a truncation."""
+
+    def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
+        """Cut the log; where it ends now, and the tree as of there."""
+
+    def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
+        """``applied`` transactions more are in the tree; start a snapshot when it is time for one."""
+
+
+class Network(Protocol):
+    """The ways to other members. Links are numbered by the shell; 0 is never one."""
+
+    def notify(self, server_id: int, notification: Notification) -> None: ...
+    def connect(self, server_id: int) -> None:
+        """Open a link; ``Member.on_link_up`` or ``on_link_down`` follows."""
+
+    def send(self, link: int, message: Message) -> None: ...
+    def send_snapshot(self, link: int, zxid: int, tree: DataTree) -> None:
+        """Stream the tree as of now; what is sent after this arrives after it."""
+
+    def close(self, link: int) -> None:
+        """End a link of ours; no ``on_link_down`` follows."""
+
+
+class Recovered(NamedTuple):
+    """What a member starts from: the contents of its disk."""
+
+    tree: DataTree
+    recent: Recent
+    accepted_epoch: int
+    current_epoch: int
+
+
+class Options(NamedTuple):
+    members: Membership
+    timing: Timing
+    settings: Settings
+    rules: Rules
+    config_text: str = ""
+    """What /zookeeper/config shows; empty for a lone server."""
+    read_only_allowed: bool = False
+    container_check_ms: int = CONTAINER_CHECK_MS
+    container_never_used_ms: int = 0
+
+
+class Member:
+    """See the module. All methods run on one thread; none may be entered from within another's effects."""
+
+    def __init__(
+        self, options: Options, recovered: Recovered, disk: Disk, network: Network, clock: Clock, *, wake: Wake
+    ) -> None:
+        self.options = options
+        self.disk = disk
+        self.network = network
+        self.clock = clock
+        self.stats = Stats()
+        self._wake = wake
+        now_ms = self._now_ms()
+        durable = Durable(recovered.accepted_epoch, recovered.current_epoch, recovered.recent.last_zxid)
+        self.peer = Peer(options.members, options.timing, durable, recovered.recent, now_ms)
+        self.frontend = Frontend(recovered.tree, NotServing(), options.settings, clock, self.stats)
+        self.role = RoleChange(Role.LOOKING, None, 0, serving=False)
+        self._logged: deque[Entry] = deque()
+        """In the log but not in the tree: not known to be committed."""
+        self._looking_since_ms = now_ms
+        self._housekeeping_ms = now_ms
+        self._containers_ms = now_ms + options.container_check_ms
+
+    # What the shell reports.
+
+    def on_notification(self, notification: Notification) -> None:
+        self._step(Notified(notification))
+
+    def on_link_up(self, link: int) -> None:
+        self._step(LinkUp(link))
+
+    def on_link_down(self, link: int) -> None:
+        self._step(LinkDown(link))
+
+    def on_synced(self, zxid: int) -> None:
+        self._step(Synced(zxid))
+
+    def on_snapshot(self, link: int, zxid: int, tree: DataTree) -> None:
+        """A snapshot has arrived over ``link`` and is durable."""
+        if isinstance(self.peer.state, Learning):
+            self._replace_tree(tree)
+            self._logged.clear()
+            self._step(Received(link, Snapshot(zxid)))
+
+    def on_message(self, link: int, message: Message) -> None:
+        match message:
+            case Forward() | SyncAsk() | Revalidate() | Touch():
+                self._on_learner_asks(link, message)
+            case SyncDone() | Revalidated():
+                self._on_leader_answers(link, message)
+            case _:
+                if isinstance(message, Ping):
+                    self._tell_touches(link)
+                self._step(Received(link, message))
+
+    def tick(self) -> None:
+        now_ms = self._now_ms()
+        self._step(Tick())
+        if now_ms >= self._housekeeping_ms:
+            self._housekeeping_ms = now_ms + self.options.timing.tick_ms // 2
+            self._housekeep(now_ms)
+
+    def flush(self) -> None:
+        """Propose what has been prepared since the last time; the shell calls this after ``wake``."""
+        upstream = self.frontend.upstream
+        if isinstance(upstream, LeaderUpstream):
+            proposals = upstream.take_proposals()
+            if proposals:
+                self.stats.proposals += len(proposals)
+                self._step(Proposed(proposals))
+            else:
+                upstream.release_syncs()
+
+    @property
+    def is_serving(self) -> bool:
+        return self.role.serving or self.frontend.upstream.read_only
+
+    # Effects.
+
+    def _step(self, event: Event) -> None:
+        self._execute(self.peer.step(event, self._now_ms()))
+
+    def _execute(self, effects: Effects) -> None:
+        for line in effects.log:
+            log.info("server %d: %s", self.options.members.server_id, line)
+        if effects.accepted_epoch is not None:
+            self.disk.write_accepted_epoch(effects.accepted_epoch)
+        truncated = self._truncate(effects.truncate_to) if effects.truncate_to is not None else None
+        if effects.append:
+            self.disk.append(effects.append)
+            self._logged += effects.append
+        if effects.current_epoch is not None:
+            self.disk.write_current_epoch(effects.current_epoch)
+        if effects.commit is not None:
+            self._commit(effects.commit)
+        if effects.role is not None:
+            self._change_role(effects.role)
+        for link in effects.close:
+            self.network.close(link)
+        if effects.connect is not None:
+            self.network.connect(effects.connect)
+        for link, message in effects.send:
+            if isinstance(message, Snapshot):
+                self.network.send_snapshot(link, message.zxid, self.frontend.tree)
+            else:
+                self.network.send(link, message)
+        for server_id, notification in effects.notify:
+            self.network.notify(server_id, notification)
+        if effects.commit is not None and isinstance(self.frontend.upstream, LeaderUpstream):
+            self.frontend.upstream.release_syncs()
+        if truncated is not None:
+            self._step(truncated)
+
+    def _truncate(self, to_zxid: int) -> Truncated:
+        zxid, tree = self.disk.truncate_to(to_zxid)
+        self._replace_tree(tree)
+        self._logged.clear()
+        return Truncated(zxid)
+
+    def _replace_tree(self, tree: DataTree) -> None:
+        assert not self.frontend.clients, "clients never see a tree change under them"
+        self.frontend.tree = tree
+
+    def _commit(self, zxid: int) -> None:
+        """Apply, in order, everything up to ``zxid``."""
+        upstream = self.frontend.upstream
+        leader = upstream if isinstance(upstream, LeaderUpstream) else None
+        logged, applied = self._logged, 0
+        while logged and logged[0].zxid <= zxid:
+            entry = logged.popleft()
+            txn = leader.txns.pop(entry.zxid, None) if leader is not None else None
+            if txn is None:
+                txn = decode_txn(entry.raw)
+            self.frontend.apply(txn)
+            self._check_digest(txn)
+            if leader is not None:
+                leader.applied(txn)
+            applied += 1
+        self.peer.recent.applied_zxid = max(self.peer.recent.applied_zxid, zxid)
+        self.stats.commits += applied
+        if leader is not None:
+            leader.prep.committed(zxid)
+        if applied:
+            self.disk.maybe_snapshot(self.frontend.tree, applied)
+
+    def _check_digest(self, txn: Txn) -> None:
+        tree = self.frontend.tree
+        if txn.digest is None or txn.digest_version != DIGEST_VERSION or txn.zxid < tree.fuzzy_until:
+            return
+        if tree.digest != txn.digest:
+            self.stats.digest_mismatches += 1
+            if self.stats.digest_mismatches == 1:
+                log.error("the tree differs from the leader's after 0x%x: a server of this ensemble is wrong", txn.zxid)
+
+    # Roles.
+
+    def _change_role(self, role: RoleChange) -> None:
+        before, self.role = self.role, role
+        frontend = self.frontend
+        if before.serving or frontend.upstream.read_only:
+            frontend.close_all()
+        if role.role is Role.LOOKING and before.role is not Role.LOOKING:
+            self._looking_since_ms = self._now_ms()
+        frontend.upstream = NotServing()
+        frontend.touched.clear()
+        if not role.serving:
+            return
+        self.stats.elections += 1
+        self.stats.election_ms = self._now_ms() - self._looking_since_ms
+        if self.options.config_text:
+            frontend.tree.set_config(self.options.config_text.encode(), 0)
+        state = self.peer.state
+        if isinstance(state, Leading):
+            frontend.upstream = self._lead(state)
+        elif isinstance(state, Learning):
+            link = state.link
+            assert link is not None
+            frontend.upstream = LearnerUpstream(
+                self.options.members.server_id, lambda message: self.network.send(link, message)
+            )
+        log.info("server %d: %s in epoch %d", self.options.members.server_id, role.role.name.lower(), role.epoch)
+
+    def _lead(self, leading: Leading) -> LeaderUpstream:
+        return LeaderUpstream(
+            leading,
+            self.frontend.tree,
+            self.options.rules,
+            self.clock,
+            server_id=self.options.settings.server_id,
+            tick_ms=self.options.timing.tick_ms,
+            on_synced=self._synced,
+            on_revalidated=lambda session_id, valid: self.frontend.revalidated(session_id, valid=valid),
+            wake=self._wake,
+        )
+
+    def _synced(self, link: int | None, session_id: int, cxid: int) -> None:
+        if link is None:
+            self.frontend.synced(session_id, cxid)
+        else:
+            self.network.send(link, SyncDone(session_id, cxid))
+
+    # Learners and their leader.
+
+    def _on_learner_asks(self, link: int, message: Forward | SyncAsk | Revalidate | Touch) -> None:
+        upstream = self.frontend.upstream
+        if not isinstance(upstream, LeaderUpstream):
+            return
+        upstream.tracker.at(self._now_ms())
+        match message:
+            case Forward():
+                upstream.submit(message.request)
+            case SyncAsk():
+                upstream.sync_from(link, message.session_id, message.cxid)
+            case Revalidate():
+                valid = upstream.tracker.reattach(message.session_id, message.owner) is not None
+                self.network.send(link, Revalidated(message.session_id, valid))
+            case Touch():
+                for session_id in message.session_ids:
+                    upstream.tracker.touch(session_id)
+
+    def _on_leader_answers(self, link: int, message: SyncDone | Revalidated) -> None:
+        state = self.peer.state
+        if not isinstance(state, Learning) or state.link != link:
+            return
+        if isinstance(message, SyncDone):
+            self.frontend.synced(message.session_id, message.cxid)
+        else:
+            self.frontend.revalidated(message.session_id, valid=message.valid)
+
+    def _tell_touches(self, link: int) -> None:
+        touched = self.frontend.touched
+        if touched and isinstance(self.frontend.upstream, LearnerUpstream):
+            message: RelayMessage = Touch(tuple(sorted(touched)))
+            touched.clear()
+            self.network.send(link, message)
+
+    # Time.
+
+    def _housekeep(self, now_ms: int) -> None:
+        upstream = self.frontend.upstream
+        if isinstance(upstream, LeaderUpstream):
+            upstream.tracker.at(now_ms)
+            for session_id in self.frontend.touched:
+                upstream.tracker.touch(session_id)
+            self.frontend.touched.clear()
+            self.stats.sessions_expired += upstream.expire_sessions(now_ms)
+            if now_ms >= self._containers_ms:
+                self._containers_ms = now_ms + self.options.container_check_ms
+                upstream.remove_unused(
+                    never_used_ms=self.options.container_never_used_ms, limit=CONTAINERS_PER_CHECK
+                )
+        elif self._may_serve_read_only(now_ms):
+            log.warning("server %d: no quorum, serving read-only clients", self.options.members.server_id)
+            self.frontend.upstream = ReadOnly()
+
+    def _may_serve_read_only(self, now_ms: int) -> bool:
+        waited_ms = now_ms - self._looking_since_ms
+        return (
+            self.options.read_only_allowed
+            and self.role.role is Role.LOOKING
+            and not self.frontend.upstream.read_only
+            and waited_ms > max(2000, self.options.timing.tick_ms)
+        )
+
+    def _now_ms(self) -> int:
+        return int(self.clock.monotonic() * 1000)
+
+
+class Wake(Protocol):
+    """Asks the shell to call ``Member.flush`` soon, once however often it is asked."""
+
+    def __call__(self) -> None: ...

@@ -1,0 +1,159 @@
+"""How a server's requests reach the leader, by role.
+
+    role                      submit                sync                      revalidate
+    leader, lone server       prepare and propose   when all is committed     ask the tracker
+    follower, observer        forward               ask the leader            ask the leader
+    read-only                 refused               refused                   by the tree it has
+    looking                   no clients            no clients                no clients
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ottla.base.clock import Clock
+from ottla.keeper.messages import Forward, RelayMessage, Revalidate, SyncAsk
+from ottla.keeper.proto.opcodes import OpCode
+from ottla.keeper.proto.txns import Entry, Txn, encode_txn
+from ottla.keeper.quorum.leading import Leading
+from ottla.keeper.server.prep import Prep, Rules, Submitted
+from ottla.keeper.server.sessions import NOBODY, SessionTracker
+from ottla.keeper.server.tree import CONTAINER_OWNER, DataTree, is_ttl, ttl_of
+
+
+class NotServing:
+    """No leader is known: there is no way upstream, and no client is let in."""
+
+    read_only = False
+
+    def submit(self, request: Submitted) -> None:
+        raise AssertionError("no client is connected while there is no leader")
+
+    def sync(self, session_id: int, cxid: int) -> None:
+        raise AssertionError("no client is connected while there is no leader")
+
+    def revalidate(self, session_id: int, timeout_ms: int) -> None:
+        raise AssertionError("no client is connected while there is no leader")
+
+
+class ReadOnly(NotServing):
+    """Cut off from the quorum, but allowed to show what it has. The front end refuses writes by itself."""
+
+    read_only = True
+
+
+class LearnerUpstream:
+    """Follower or observer: everything that needs deciding goes to the leader."""
+
+    read_only = False
+
+    def __init__(self, server_id: int, send: Callable[[RelayMessage], None]) -> None:
+        self._server_id = server_id
+        self._send = send
+
+    def submit(self, request: Submitted) -> None:
+        self._send(Forward(request))
+
+    def sync(self, session_id: int, cxid: int) -> None:
+        self._send(SyncAsk(session_id, cxid))
+
+    def revalidate(self, session_id: int, timeout_ms: int) -> None:
+        self._send(Revalidate(session_id, self._server_id))
+
+
+class LeaderUpstream:
+    """The leader's own stages: prepare, number, propose; and the sessions of the whole ensemble."""
+
+    read_only = False
+
+    def __init__(
+        self,
+        leading: Leading,
+        tree: DataTree,
+        rules: Rules,
+        clock: Clock,
+        *,
+        server_id: int,
+        tick_ms: int,
+        on_synced: Callable[[int | None, int, int], None],
+        on_revalidated: Callable[[int, bool], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self.leading = leading
+        self.tracker = SessionTracker(tree.sessions, tick_ms, int(clock.monotonic() * 1000))
+        self.prep = Prep(tree, self.tracker, rules)
+        self.txns: dict[int, Txn] = {}
+        """Proposed and not yet applied; keeps the leader from decoding its own transactions."""
+        self._server_id = server_id
+        self._clock = clock
+        self._on_synced = on_synced
+        self._on_revalidated = on_revalidated
+        self._wake = wake
+        self._proposals: list[Entry] = []
+        self._syncs: deque[tuple[int, int | None, int, int]] = deque()
+
+    def submit(self, request: Submitted) -> None:
+        zxid = self.leading.next_zxid()
+        self.leading.reserve(zxid)
+        txn = self.prep.prepare(request, zxid, self._clock.wall_ms())
+        self.txns[zxid] = txn
+        if not self._proposals:
+            self._wake()
+        self._proposals.append(Entry(zxid, encode_txn(txn)))
+
+    def take_proposals(self) -> tuple[Entry, ...]:
+        """What was prepared since the last call, to be proposed as one batch."""
+        proposals, self._proposals = tuple(self._proposals), []
+        return proposals
+
+    def sync(self, session_id: int, cxid: int) -> None:
+        self.sync_from(None, session_id, cxid)
+
+    def sync_from(self, link: int | None, session_id: int, cxid: int) -> None:
+        """Answer when everything numbered so far is committed; ``link`` says where the client is, None for here."""
+        self._syncs.append((self.leading.last_proposed_zxid, link, session_id, cxid))
+        self._wake()
+
+    def release_syncs(self) -> None:
+        """Called after commits have been sent, so that the answer travels behind them."""
+        committed = self.leading.committed_zxid
+        while self._syncs and self._syncs[0][0] <= committed:
+            _, link, session_id, cxid = self._syncs.popleft()
+            self._on_synced(link, session_id, cxid)
+
+    def revalidate(self, session_id: int, timeout_ms: int) -> None:
+        self._on_revalidated(session_id, self.tracker.reattach(session_id, self._server_id) is not None)
+
+    def applied(self, txn: Txn) -> None:
+        if txn.type == OpCode.CLOSE_SESSION:
+            self.tracker.closed(txn.session_id)
+
+    def expire_sessions(self, now_ms: int) -> int:
+        """End every session whose time is up, each by one transaction; how many there were."""
+        expired = list(self.tracker.expired(now_ms))
+        for session_id in expired:
+            self.submit(Submitted(session_id, 0, OpCode.CLOSE_SESSION, b"", (), NOBODY))
+        return len(expired)
+
+    def remove_unused(self, *, never_used_ms: int, limit: int) -> None:
+        """Containers that have had children and have none, and TTL nodes left alone for their time."""
+        for path in self._unused(self.prep.tree, self._clock.wall_ms(), never_used_ms)[:limit]:
+            raw = path.encode()
+            body = len(raw).to_bytes(4, "big") + raw
+            self.submit(Submitted(0, 0, OpCode.DELETE_CONTAINER, body, (), NOBODY))
+
+    @staticmethod
+    def _unused(tree: DataTree, now_ms: int, never_used_ms: int) -> list[str]:
+        unused = []
+        for path in [*tree.containers, *tree.ttls]:
+            node = tree.nodes[path]
+            idle_ms = now_ms - node.mtime
+            if node.children:
+                continue
+            if node.ephemeral_owner == CONTAINER_OWNER:
+                if node.cversion > 0 or 0 < never_used_ms < idle_ms:
+                    unused.append(path)
+            elif is_ttl(node.ephemeral_owner) and idle_ms > ttl_of(node.ephemeral_owner):
+                unused.append(path)
+        return sorted(unused)

@@ -1,0 +1,162 @@
+"""Files that survive a power cut: the few moves from which every write of this package is made.
+
+Three facts shape them. A file's bytes are safe only after ``fsync`` of the file; its *name* is safe only after
+``fsync`` of the directory; and a rename replaces a name in one step. So a whole file is always written under a
+temporary name, synced, renamed and the directory synced, and whoever reads the final name finds all of it or
+none of it.
+
+Temporary names begin with ``tmp.``. A suffix would not do: ZooKeeper reads ``snapshot.2a.tmp`` as snapshot 2a.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+TEMPORARY_PREFIX = "tmp."
+_FILE_MODE = 0o644
+
+
+class Numbered(NamedTuple):
+    """A file whose name ends in a zxid in hexadecimal; sorts by zxid."""
+
+    zxid: int
+    path: Path
+    compression: str
+    """``gz`` or ``snappy`` where a ZooKeeper wrote a compressed snapshot, else empty."""
+
+
+def fsync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: Path) -> None:
+    """Create ``path`` and what is missing above it, each name synced into its parent."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    fsync_directory(path.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])
+
+
+def remove(path: Path) -> None:
+    """Delete one file for good. A missing one is fine: the deletion may be repeated after a crash."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    fsync_directory(path.parent)
+
+
+def remove_in_order(paths: Iterable[Path]) -> None:
+    """Delete files one by one, each deletion on disk before the next: a crash leaves a suffix of ``paths``."""
+    for path in paths:
+        remove(path)
+
+
+def cut(path: Path, size: int) -> None:
+    """Shorten a file for good."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(fd, size)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def fsync_file(path: Path) -> None:
+    """Make safe what a dead process left in the page cache."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def rename(source: Path, target: Path) -> None:
+    os.replace(source, target)
+    fsync_directory(target.parent)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    with AtomicFile(path) as file:
+        file.write(data)
+        file.commit()
+
+
+def numbered(directory: Path, prefix: str) -> list[Numbered]:
+    """The files ``prefix.<hex zxid>`` of a directory in the order of their zxids."""
+    pattern = re.compile(rf"{prefix}\.([0-9a-fA-F]{{1,16}})(?:\.(gz|snappy))?")
+    found = []
+    for name in os.listdir(directory):
+        if match := pattern.fullmatch(name):
+            found.append(Numbered(int(match[1], 16), directory / name, match[2] or ""))
+    return sorted(found)
+
+
+def remove_temporaries(directory: Path) -> None:
+    """Clear away what a crash left half written; nothing refers to such files, so no sync is needed."""
+    for name in os.listdir(directory):
+        if name.startswith(TEMPORARY_PREFIX):
+            os.unlink(directory / name)
+
+
+class AtomicFile:
+    """A file that appears under its name all at once, at ``commit``; without one, leaving the block discards it.
+
+    ``before_rename`` runs once the bytes are on disk and before the name is: whatever the file relies on is made
+    safe there.
+    """
+
+    def __init__(self, path: Path, before_rename: Callable[[], object] | None = None) -> None:
+        self.path = path
+        self.temporary = path.parent / f"{TEMPORARY_PREFIX}{path.name}"
+        self._before_rename = before_rename
+        self._fd = os.open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+        self._open = True
+
+    def write(self, chunk: bytes) -> None:
+        write_all(self._fd, chunk)
+
+    def flush(self) -> None:
+        """Put on disk what was written so far, still under the temporary name."""
+        os.fsync(self._fd)
+
+    def commit(self) -> None:
+        self.flush()
+        if self._before_rename is not None:
+            self._before_rename()
+        self._close()
+        rename(self.temporary, self.path)
+
+    def abort(self) -> None:
+        """Discard the file; does nothing after ``commit``."""
+        if self._open:
+            self._close()
+            os.unlink(self.temporary)
+
+    def _close(self) -> None:
+        self._open = False
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self.abort()
