@@ -20,7 +20,7 @@ import tempfile
 import time
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,9 @@ PROPERTIES = {
 }
 
 SILENCE_S = 3.0
+BARRIER_XID = 2**30
+NEVER_XID = 2**31 - 1
+UNIMPLEMENTED, AUTH_FAILED = -6, -115
 
 Observed = dict[int, list[Fields]]
 """What each session received, in order."""
@@ -112,7 +115,11 @@ class Side:
         """Connects a slot, and takes the session only if the server gives one."""
         slot = self.slots[number]
         self._drop(number)
-        connection = Connection(self.ports[number % len(self.ports)], timeout_s=SILENCE_S)
+        try:
+            connection = Connection(self.ports[number % len(self.ports)], timeout_s=SILENCE_S)
+        except OSError as error:
+            logs = "\n".join(server.tail() for server in self.ensemble.servers)
+            raise RuntimeError(f"{self.name} serves nobody any more:\n{logs}") from error
         try:
             session = connection.connect(**arguments)  # type: ignore[arg-type]
         except ClosedError:
@@ -202,7 +209,7 @@ class Side:
             if not self._until(step.slot, request.opcode, xid, observed):
                 break
         if step.requests[-1].opcode == raw.CLOSE_SESSION and slot.connection is not None:
-            self._until(step.slot, 0, 2**31 - 1, observed)
+            self._until(step.slot, 0, NEVER_XID, observed)
             slot.session = None
         return observed
 
@@ -238,18 +245,41 @@ class Side:
                 return True
 
     def _barrier(self, numbers: Sequence[int], observed: Observed) -> None:
+        """Until each session has heard of everything that happened so far.
+
+        A leader may answer a sync before it applied what a follower has already answered, so a session asks again
+        until the zxid in the reply is that of the latest change.
+        """
         opcode, body = (raw.SYNC, raw.string("/")) if self.several else (raw.PING, b"")
-        sent: list[tuple[int, int]] = []
+        xid = BARRIER_XID if self.several else raw.PING_XID
+        latest = max(slot.seen for slot in self.slots)
         for number in numbers:
-            connection = self.slots[number].connection
-            if connection is not None:
-                try:
-                    sent.append((number, connection.request(opcode, body)))
-                except ClosedError:
-                    observed.setdefault(number, []).append((("closed", True),))
-                    self._drop(number)
-        for number, xid in sent:
-            self._until(number, opcode, xid, observed.setdefault(number, []))
+            frames = observed.setdefault(number, [])
+            if _ends(frames):
+                self._until(number, 0, NEVER_XID, frames)
+        waiting = [number for number in numbers if self.slots[number].connection is not None]
+        deadline = time.monotonic() + SILENCE_S
+        while waiting:
+            for number in waiting:
+                connection = self.slots[number].connection
+                if connection is not None:
+                    with suppress(ClosedError):
+                        connection.request(opcode, body, xid=xid)
+            behind = []
+            for number in waiting:
+                frames = observed[number]
+                if not self._until(number, opcode, xid, frames):
+                    continue
+                zxid = dict(frames[-1])["zxid"]
+                if isinstance(zxid, Zxid) and zxid.value < latest and time.monotonic() < deadline:
+                    frames.pop()
+                    behind.append(number)
+            waiting = behind
+
+
+def _ends(frames: list[Fields]) -> bool:
+    """Whether the last reply is one after which a server ends the connection, in its own time."""
+    return bool(frames) and dict(frames[-1]).get("err") in (UNIMPLEMENTED, AUTH_FAILED)
 
 
 class DivergenceError(Exception):
@@ -264,7 +294,7 @@ class Comparison:
     right: Side
     zxids: dict[int, int] = field(default_factory=dict)
     _left_order: list[int] = field(default_factory=list)
-    _times: dict[tuple[str, int], int] = field(default_factory=dict)
+    _times: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def check(self, step: Step, left: Observed, right: Observed) -> None:
         if _closes(step):
@@ -321,10 +351,10 @@ class Comparison:
         return None
 
     def _right_time(self, side: Side, shown: Time, where: str) -> str | None:
-        if shown.zxid <= 0 or shown.value == 0:
-            return None if shown.value == 0 else f"{where}: {side.name} gives time {shown.value} to zxid {shown.zxid}"
-        known = self._times.setdefault((side.name + str(id(side)), shown.zxid), shown.value)
-        if known != shown.value:
+        if shown.value == 0:
+            return None if shown.zxid == 0 else f"{where}: {side.name} gives no time to zxid {shown.zxid:#x}"
+        known = self._times.setdefault((id(side), shown.zxid), shown.value)
+        if known != shown.value and shown.zxid > 0:
             return f"{where}: {side.name} gives zxid {shown.zxid:#x} the times {known} and {shown.value}"
         if abs(shown.value / 1000 - time.time()) > 3600:
             return f"{where}: {side.name} says {shown.value}, far from now"
@@ -450,7 +480,7 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--self", action="store_true", dest="itself", help="Apache's against itself")
     chosen = parser.parse_args()
-    steps = Generator(chosen.seed).steps(chosen.requests)
+    steps = Generator(chosen.seed, servers=chosen.servers).steps(chosen.requests)
     started = time.monotonic()
     with pair(chosen.servers, itself=chosen.itself) as (left, right):
         try:

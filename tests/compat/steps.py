@@ -26,6 +26,8 @@ class Request:
     opcode: int
     parts: tuple[Part, ...]
     note: str = ""
+    unreadable: bool = False
+    """ZooKeeper cannot read it inside a multi."""
 
     def __str__(self) -> str:
         name = raw.NAMES.get(self.opcode, str(self.opcode))
@@ -167,11 +169,23 @@ LIMITS = (
 )
 
 
+NO_ORACLE: dict[str, str] = {
+    "anything but statistics in a node zookeeper_stats": "ends a ZooKeeper server (an exception in StatsTrack)",
+    "CREATE_TTL with flags of another kind and no possible TTL": "ends a ZooKeeper server (it is checked too late)",
+    "a write that cannot be read, to one of several servers": "its CommitProcessor waits forever, and serves nobody",
+}
+"""What is never sent, because it breaks the ZooKeeper that is to be compared with. The hostile tests send it to ours."""
+
+
+NO_LIST = "no list"
+
+
 class Generator:
     """Random steps from a seed. It keeps a rough idea of which nodes exist, so that most requests hit one."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, servers: int = 1) -> None:
         self.random = Random(seed)
+        self.several = servers > 1
         self.nodes: list[str] = []
         self.dropped: set[int] = set()
         self._makers: list[tuple[Callable[[], Request], int]] = [
@@ -283,6 +297,11 @@ class Generator:
         path = self.path()
         return string(path), path
 
+    def data(self, path: str) -> bytes | None:
+        if path.endswith("/zookeeper_stats"):
+            return self.random.choice((b"count=0,bytes=0", b"count=1,bytes=5"))
+        return self.random.choice(DATA[1:] if path.startswith("/zookeeper") else DATA)
+
     def version(self) -> int:
         return self.random.choice(VERSIONS)
 
@@ -291,7 +310,7 @@ class Generator:
         if draw < 0.6:
             return raw.OPEN_ACL, "open"
         if draw < 0.62:
-            return vector(None), "no list"
+            return vector(None), NO_LIST
         if draw < 0.64:
             return vector([]), "empty list"
         chosen = [self.one_acl() for _ in range(self.random.randint(1, 3))]
@@ -336,26 +355,28 @@ class Generator:
 
     def create(self) -> Request:
         opcode = self.random.choice((raw.CREATE, raw.CREATE, raw.CREATE2))
-        path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
-        flags = self.random.choice(FLAGS)
+        path, (acls, shown), flags = self.new_path(), self.acl_list(), self.random.choice(FLAGS)
         if self.random.random() < 0.05:
             path = self.random.choice(SPECIAL_PATHS)
         elif self.random.random() < 0.03:
             bad = self.random.choice(BAD_PATHS)
-            return Request(opcode, (buffer(bad), buffer(data), acls, int_(flags)), f"{bad!r} flags={flags} {shown}")
+            return Request(opcode, (buffer(bad), buffer(b"bad"), acls, int_(flags)), f"{bad!r} flags={flags} {shown}", True)
+        data = self.data(path)
         if flags in (2, 3, 6):
             path += self.random.choice(("", "-", "/"))
         elif path not in self.nodes and flags in (0, 1, 4):
             self.nodes.append(path)
         note = f"{path} {len(data) if data is not None else None} bytes flags={flags} acl={shown}"
-        return Request(opcode, (string(path), buffer(data), acls, int_(flags)), note)
+        unreadable = flags not in (0, 1, 2, 3) or shown == NO_LIST
+        return Request(opcode, (string(path), buffer(data), acls, int_(flags)), note, unreadable)
 
     def create_container(self) -> Request:
         path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
         flags = self.random.choice((4, 4, 4, 0, 5))
         self.nodes.append(path)
         note = f"{path} flags={flags} acl={shown}"
-        return Request(raw.CREATE_CONTAINER, (string(path), buffer(data), acls, int_(flags)), note)
+        unreadable = flags != 4 or shown == NO_LIST
+        return Request(raw.CREATE_CONTAINER, (string(path), buffer(data), acls, int_(flags)), note, unreadable)
 
     def create_ttl(self) -> Request:
         path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
@@ -363,8 +384,11 @@ class Generator:
         ttl = self.random.choice((3_600_000, 3_600_000, 3_600_000, 0xFFFFFFFFFF, 0x10000000000, 0, -1, 2**62))
         if flags == 5:
             self.nodes.append(path)
+        elif flags != 6:
+            ttl = 3_600_000
         note = f"{path} flags={flags} ttl={ttl} acl={shown}"
-        return Request(raw.CREATE_TTL, (string(path), buffer(data), acls, int_(flags), long_(ttl)), note)
+        unreadable = flags not in (5, 6) or not 0 < ttl <= 0xFFFFFFFFFF or shown == NO_LIST
+        return Request(raw.CREATE_TTL, (string(path), buffer(data), acls, int_(flags), long_(ttl)), note, unreadable)
 
     def delete(self) -> Request:
         path, shown = self.path_bytes()
@@ -399,7 +423,8 @@ class Generator:
         return self._watchable(raw.GET_CHILDREN2)
 
     def set_data(self) -> Request:
-        (path, shown), data, version = self.path_bytes(), self.random.choice(DATA), self.version()
+        (path, shown), version = self.path_bytes(), self.version()
+        data = self.data(shown)
         return Request(raw.SET_DATA, (path, buffer(data), int_(version)), f"{shown} version={version}")
 
     def get_acl(self) -> Request:
@@ -425,7 +450,9 @@ class Generator:
         makers = (self.create, self.create, self.delete, self.set_data, self.check, self.create_ttl)
         count = self.random.choice((0, 1, 2, 2, 3, 3, 4, 6))
         made = [self.random.choice((*makers, self.create_container))() for _ in range(count)]
-        if self.random.random() < 0.04:
+        if self.several:
+            made = [request for request in made if not request.unreadable]
+        elif self.random.random() < 0.04:
             made.append(self.random.choice((self.get_data, self.set_acl, self.get_children, self.multi))())
         return self._transaction(raw.MULTI, made)
 
@@ -530,7 +557,7 @@ class Generator:
     def malformed(self) -> Request:
         """A request that ends too early, or whose lengths are impossible."""
         made = self.request()
-        while not made.parts or made.opcode == raw.AUTH:
+        while not made.parts or made.opcode == raw.AUTH or (self.several and made.opcode in WRITES):
             made = self.request()
         body = b"".join(part if isinstance(part, bytes) else long_(0) for part in made.parts)
         kind = self.random.randint(0, 3)

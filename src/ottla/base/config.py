@@ -63,15 +63,15 @@ class Key:
 
     def parse(self, text: str) -> object:
         """The value that ``text`` stands for, or a ConfigError that says what would do."""
-        value = self._read(text.strip())
-        if value is None:
-            raise self.error(text.strip())
-        self.check(value)
+        text = text.strip()
+        value = self._read(text)
+        if value is None or not self._allows(value):
+            raise self.error(text)
         return value
 
     def check(self, value: object) -> None:
         """Hold a value given from Python to the same bounds as one read from text."""
-        if value != self.default and not self._in_bounds(value):
+        if not self._allows(value):
             raise self.error(value)
 
     def error(self, value: object) -> ConfigError:
@@ -126,7 +126,10 @@ class Key:
             case Kind.PATH:
                 return Path(text) if text else None
 
-    def _in_bounds(self, value: object) -> bool:
+    def _allows(self, value: object) -> bool:
+        # The default may lie outside the bounds, and then means that nothing was chosen.
+        if value == self.default:
+            return True
         match self.kind:
             case Kind.INT | Kind.LONG | Kind.FLOAT:
                 most = _LIMITS[self.kind.value]

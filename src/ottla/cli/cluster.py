@@ -65,7 +65,7 @@ def down(folder: Path) -> int:
         print(f"nothing runs in {folder}")
         return 0
     running = len(state.alive())
-    if state.supervisor is not None and state.supervisor.alive:
+    if state.supervisor is not None and state.supervisor.is_alive():
         # It stops its children and removes the file; what it leaves behind is ours to stop.
         state.supervisor.send(signal.SIGTERM)
         wait_gone([state.supervisor], 2 * GRACE_S)
@@ -100,7 +100,13 @@ def _claimed(request: UpRequest) -> Iterator[tuple[State, Sequence[KeeperPlan]]]
         state = State(folder, identify(os.getpid()), temporary)
         try:
             data = temporary or folder
-            plans = plan_keepers(data, count=request.keepers, host=request.host, port=request.keeper_port)
+            plans = plan_keepers(
+                data,
+                count=request.keepers,
+                host=request.host,
+                port=request.keeper_port,
+                insecure=request.insecure,
+            )
             write_keepers(plans, request.keeper_settings, insecure=request.insecure)
             state.save()
         except BaseException:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from ottla.keeper.config import KeeperConfig
 from ottla.keeper.peers import PORT_MAX, Address, Peer
 
 DEFAULT_KEEPERS = 3
-_KEEPER_FOLDER = re.compile(r"keeper-(\d+)")
+_STORED = "keeper-[0-9]*/data/version-2"  # there as soon as a keeper has anything to lose
 # A cluster on one machine: all its clients share one address, and nobody waits for a slow network.
 _KEEPER_DEFAULTS = {"tickTime": "2000", "initLimit": "10", "syncLimit": "5", "maxClientCnxns": "0"}
 
@@ -44,8 +43,13 @@ class KeeperPlan:
         return Peer(self.id, self.quorum, self.election)
 
 
-def plan_keepers(folder: Path, *, count: int | None, host: str, port: int) -> list[KeeperPlan]:
+def plan_keepers(folder: Path, *, count: int | None, host: str, port: int, insecure: bool) -> list[KeeperPlan]:
     """Choose folders and ports for ``count`` keepers, or for as many as the folder holds already."""
+    if not (insecure or Address(host, port).is_loopback):
+        raise ConfigError(
+            f"--host {host}: can be reached from other machines, and there is no access control yet;"
+            " use a loopback address, or allow it with --insecure"
+        )
     count = _keeper_count(folder, count)
     clients = free_ports(host, count) if port == 0 else list(range(port, port + count))
     for client in clients:
@@ -73,9 +77,7 @@ def plan_keepers(folder: Path, *, count: int | None, host: str, port: int) -> li
 
 def _keeper_count(folder: Path, asked: int | None) -> int:
     """Keepers that voted once must be there again, or a majority could be one that knows nothing of the past."""
-    there = sorted(
-        int(found[1]) for entry in folder.glob("keeper-*") if (found := _KEEPER_FOLDER.fullmatch(entry.name))
-    )
+    there = sorted(int(entry.parents[1].name.removeprefix("keeper-")) for entry in folder.glob(_STORED))
     if not there:
         return DEFAULT_KEEPERS if asked is None else asked
     if there != list(range(1, len(there) + 1)):

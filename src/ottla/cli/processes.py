@@ -28,13 +28,13 @@ class Identity(NamedTuple):
     pid: int
     started: int
 
-    @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
+        """Whether it runs now."""
         return started(self.pid) == self.started
 
     def send(self, number: signal.Signals) -> None:
         """Signal this process, and never another one that has its number now."""
-        if self.alive:
+        if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -57,7 +57,7 @@ def identify(pid: int) -> Identity:
 
 def end(processes: Iterable[Identity], grace_s: float) -> list[Identity]:
     """Ask processes to end, wait, and kill those that did not; gives the ones that had to be killed."""
-    running = [process for process in processes if process.alive]
+    running = [process for process in processes if process.is_alive()]
     for process in running:
         process.send(signal.SIGTERM)
     remaining = wait_gone(running, grace_s)
@@ -70,10 +70,10 @@ def end(processes: Iterable[Identity], grace_s: float) -> list[Identity]:
 def wait_gone(processes: Iterable[Identity], timeout_s: float) -> list[Identity]:
     """Wait until processes have ended; gives those that still run when the time is over."""
     deadline = time.monotonic() + timeout_s
-    remaining = [process for process in processes if process.alive]
+    remaining = [process for process in processes if process.is_alive()]
     while remaining and time.monotonic() < deadline:
         time.sleep(0.01)
-        remaining = [process for process in remaining if process.alive]
+        remaining = [process for process in remaining if process.is_alive()]
     return remaining
 
 

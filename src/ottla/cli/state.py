@@ -104,7 +104,7 @@ class State:
 
     def alive(self) -> list[Process]:
         """The processes that run now."""
-        return [process for process in self.processes if process.identity.alive]
+        return [process for process in self.processes if process.identity.is_alive()]
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def command(folder: Path, *, as_json: bool) -> None:
 
 
 def _condition(process: Process) -> str:
-    if not process.identity.alive:
+    if not process.identity.is_alive():
         return f"dead (was pid {process.identity.pid})"
     host, _, port = process.address.rpartition(":")
     serving = mode(host.strip("[]"), int(port)) or "does not serve"

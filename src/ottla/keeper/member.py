@@ -68,8 +68,8 @@ class Disk(Protocol):
     def append(self, entries: list[Entry]) -> None:
         """Write, and report ``Member.on_synced`` later. No report of an earlier append follows a truncation."""
 
-    def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
-        """Cut the log; where it ends now, and the tree as of there."""
+    def truncate_to(self, zxid: int) -> tuple[int, DataTree | None]:
+        """Cut the log; where it ends now, and the tree as of there. None if it could not be cut and is as before."""
 
     def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
         """``applied`` transactions more are in the tree; start a snapshot when it is time for one."""
@@ -226,8 +226,9 @@ class Member:
 
     def _truncate(self, to_zxid: int) -> Truncated:
         zxid, tree = self.disk.truncate_to(to_zxid)
-        self._replace_tree(tree)
-        self._logged.clear()
+        if tree is not None:
+            self._replace_tree(tree)
+            self._logged.clear()
         return Truncated(zxid)
 
     def _replace_tree(self, tree: DataTree) -> None:

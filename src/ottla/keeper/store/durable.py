@@ -10,6 +10,7 @@ Temporary names begin with ``tmp.``. A suffix would not do: ZooKeeper reads ``sn
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -17,6 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from ottla.base.errors import ConfigError
+
+LOCK_NAME = "ottla.lock"
 TEMPORARY_PREFIX = "tmp."
 _FILE_MODE = 0o644
 
@@ -47,6 +51,20 @@ def make_directory(path: Path) -> None:
     fsync_directory(path.parent)
 
 
+def lock_directory(path: Path) -> int:
+    """Take a directory for this process alone; the lock ends with the descriptor that is returned."""
+    fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise ConfigError(f"{path}: in use by another server, process {owner}; every server needs its own") from error
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    return fd
+
+
 def write_all(fd: int, data: bytes) -> None:
     written = os.write(fd, data)
     while written < len(data):
@@ -56,7 +74,7 @@ def write_all(fd: int, data: bytes) -> None:
 def remove(path: Path) -> None:
     """Delete one file for good. A missing one is fine: the deletion may be repeated after a crash."""
     try:
-        os.unlink(path)
+        path.unlink()
     except FileNotFoundError:
         return
     fsync_directory(path.parent)
@@ -88,7 +106,7 @@ def fsync_file(path: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    os.replace(source, target)
+    source.replace(target)
     fsync_directory(target.parent)
 
 
@@ -101,18 +119,15 @@ def write_atomically(path: Path, data: bytes) -> None:
 def numbered(directory: Path, prefix: str) -> list[Numbered]:
     """The files ``prefix.<hex zxid>`` of a directory in the order of their zxids."""
     pattern = re.compile(rf"{prefix}\.([0-9a-fA-F]{{1,16}})(?:\.(gz|snappy))?")
-    found = []
-    for name in os.listdir(directory):
-        if match := pattern.fullmatch(name):
-            found.append(Numbered(int(match[1], 16), directory / name, match[2] or ""))
-    return sorted(found)
+    matches = [(pattern.fullmatch(path.name), path) for path in directory.iterdir()]
+    return sorted(Numbered(int(match[1], 16), path, match[2] or "") for match, path in matches if match)
 
 
 def remove_temporaries(directory: Path) -> None:
     """Clear away what a crash left half written; nothing refers to such files, so no sync is needed."""
-    for name in os.listdir(directory):
-        if name.startswith(TEMPORARY_PREFIX):
-            os.unlink(directory / name)
+    for path in list(directory.iterdir()):
+        if path.name.startswith(TEMPORARY_PREFIX):
+            path.unlink()
 
 
 class AtomicFile:
@@ -147,7 +162,7 @@ class AtomicFile:
         """Discard the file; does nothing after ``commit``."""
         if self._open:
             self._close()
-            os.unlink(self.temporary)
+            self.temporary.unlink()
 
     def _close(self) -> None:
         self._open = False

@@ -122,6 +122,8 @@ def find_entry(path: Path, offset: int, *, after: int) -> int | None:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             for match in _MAYBE_ENTRY.finditer(data, offset):
                 at = match.start()
+                if at + ENTRY_HEAD.size > size:
+                    break
                 checksum, length = ENTRY_HEAD.unpack_from(data, at)
                 start, stop = at + ENTRY_HEAD.size, at + ENTRY_HEAD.size + length
                 if length < TXN_HEADER.size or stop >= size or data[stop] != ENTRY_END[0]:

@@ -12,10 +12,13 @@ truncates what was committed). Both are replaced as a whole and synced before th
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.store.durable import write_atomically
+
+logger = logging.getLogger(__name__)
 
 ACCEPTED_EPOCH = "acceptedEpoch"
 CURRENT_EPOCH = "currentEpoch"
@@ -47,3 +50,27 @@ def read_epoch(directory: Path, name: str) -> int | None:
 def write_epoch(directory: Path, name: str, epoch: int) -> None:
     assert 0 <= epoch <= EPOCH_MAX, f"{name} {epoch}"
     write_atomically(directory / name, str(epoch).encode())
+
+
+def settle_epochs(directory: Path, last_zxid: int) -> tuple[int, int]:
+    """Accepted and current epoch of a server whose history ends at ``last_zxid``.
+
+    Where a file is missing, the epoch of that zxid is written, as ZooKeeper does. A history that has gone beyond
+    ``currentEpoch`` is what a crash leaves between the last write of a synchronization and that file: the
+    transactions come in order, so the server holds that epoch's history as far as it goes, and says so.
+    """
+    held = epoch_of(last_zxid)
+    stored_accepted, stored_current = read_epoch(directory, ACCEPTED_EPOCH), read_epoch(directory, CURRENT_EPOCH)
+    accepted = held if stored_accepted is None else stored_accepted
+    current = held if stored_current is None or stored_current < held else stored_current
+    if current > accepted:
+        raise CorruptionError(
+            f"{directory}: acceptedEpoch {stored_accepted}, currentEpoch {stored_current} and a history up to epoch "
+            f"{held} do not go together. Empty this server's data directories and let it synchronize"
+        )
+    if accepted != stored_accepted:
+        write_epoch(directory, ACCEPTED_EPOCH, accepted)
+    if current != stored_current:
+        logger.info("%s: currentEpoch was %s and is now %d", directory, stored_current, current)
+        write_epoch(directory, CURRENT_EPOCH, current)
+    return accepted, current

@@ -1,0 +1,77 @@
+"""Write the pages of ``docs/`` that are made from the code. ``--check`` only says whether they are fresh."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ottla.base.config import markdown
+from ottla.keeper.config import INERT, UNMET, KeeperConfig
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+KEEPER_CONFIG = """\
+# The keeper's settings
+
+Made from `src/ottla/keeper/config.py` by `make docs`; edit that file, not this page.
+
+`ottla keeper FILE.cfg` reads ZooKeeper's own `zoo.cfg`. What ZooKeeper takes as a system property is a key here, with or
+without its `zookeeper.` prefix: `-Dzookeeper.skipACL=yes` is `skipACL=yes` in the file, or `--set skipACL=yes` on the
+command line, which goes before the file.
+
+{table}
+## Servers
+
+An ensemble is listed by one line for each server, the same in every server's file; a server finds its own line by the
+number in the file `myid` of its `dataDir`.
+
+```
+server.1=127.0.0.1:2888:3888
+server.2=127.0.0.1:2889:3889:participant;127.0.0.1:2182
+server.3=[::1]:2890:3890:observer
+```
+
+The first port carries the traffic of the quorum, the second one elections. `participant` (the default) votes,
+`observer` does not. Behind the semicolon may stand the server's client address. `dynamicConfigFile` names a file with
+these lines, as ZooKeeper 3.5 and later write it.
+
+## Addresses
+
+There is no access control yet. A listener without an address is a loopback listener, with a warning; any address that
+other machines can reach is refused unless `--insecure` is given. Names other than `localhost` count as such.
+
+## Accepted without effect
+
+Each of these is warned of once. So is a key that is not known at all.
+
+{inert}
+## Refused
+
+Each of these would be believed to protect something; `false` is accepted.
+
+{unmet}"""
+
+
+def pages() -> dict[Path, str]:
+    """Every made page with its text."""
+    inert = "".join(f"- `{key}{'*' if key[-1] == '.' else ''}`: {reason}.\n" for key, reason in INERT.items())
+    unmet = "".join(f"- `{key}={value}`: {reason}.\n" for key, (value, reason) in UNMET.items())
+    page = KEEPER_CONFIG.format(table=markdown(KeeperConfig), inert=inert, unmet=unmet)
+    return {DOCS / "keeper-config.md": page}
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` name those that are not fresh."""
+    stale = [page for page, text in pages().items() if not page.exists() or page.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv[1:]:
+        for page in stale:
+            print(f"{page.relative_to(DOCS.parent)} is not fresh: run make docs", file=sys.stderr)
+        return bool(stale)
+    for page in stale:
+        page.write_text(pages()[page], encoding="utf-8")
+        print(f"wrote {page.relative_to(DOCS.parent)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

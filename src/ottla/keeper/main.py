@@ -1,0 +1,40 @@
+"""Runs one keeper until it is told to stop: what ``ottla keeper FILE.cfg`` does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+
+import uvloop
+
+from ottla.base.errors import Error
+from ottla.keeper.config import KeeperConfig
+from ottla.keeper.shell import KeeperServer
+
+log = logging.getLogger(__name__)
+
+
+def run(config: KeeperConfig) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status."""
+    return uvloop.run(_serve(config))
+
+
+async def _serve(config: KeeperConfig) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server = KeeperServer(config)
+    try:
+        await server.start()
+    except (Error, OSError) as e:
+        log.critical("cannot start: %s", e)
+        return 1
+    log.info("listening for clients on %s:%d", config.client_host, server.client_port)
+    waits = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(server.failed.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    await server.stop()
+    return 1 if server.failed.is_set() else 0

@@ -1,0 +1,8 @@
+"""Sockets to frames: listener, connection, channel, flow control, frame limits. Knows no protocol."""
+
+from ottla.net.channel import Channel
+from ottla.net.connection import Connection
+from ottla.net.frames import FrameReader
+from ottla.net.listener import Listener
+
+__all__ = ["Channel", "Connection", "FrameReader", "Listener"]

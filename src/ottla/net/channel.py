@@ -1,0 +1,57 @@
+"""An outgoing connection that comes back by itself, for messages of which only the newest matter.
+
+Messages sent while there is no connection wait, a few of them; older ones make room for newer. A connection is made
+when there is something to send, and again, at growing intervals, for as long as there is. Delivery is not promised:
+whoever uses a channel sends again what was not answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from ottla.base.scope import TaskScope
+from ottla.net.connection import Connection
+
+WAITING_MAX = 16
+RETRY_FIRST_S = 0.02
+RETRY_LAST_S = 1.0
+CONNECT_TIMEOUT_S = 5.0
+
+
+class Channel:
+    """``factory`` makes the connection; its ``opened`` may send a greeting first."""
+
+    def __init__(self, scope: TaskScope, factory: Callable[[], Connection], host: str, port: int) -> None:
+        self._scope = scope
+        self._factory = factory
+        self._host = host
+        self._port = port
+        self._waiting: deque[bytes] = deque(maxlen=WAITING_MAX)
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    def send(self, data: bytes) -> None:
+        connection = self._connection
+        if connection is not None and not connection.is_closing:
+            connection.write(data)
+            return
+        self._waiting.append(data)
+        if self._connecting is None or self._connecting.done():
+            self._connecting = self._scope.spawn(self._connect(), name=f"channel to {self._host}:{self._port}")
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        wait_s = RETRY_FIRST_S
+        while self._waiting:
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    _, connection = await loop.create_connection(self._factory, self._host, self._port)
+            except (OSError, TimeoutError):
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, RETRY_LAST_S)
+                continue
+            self._connection = connection
+            while self._waiting:
+                connection.write(self._waiting.popleft())

@@ -1,0 +1,140 @@
+"""One framed connection: bytes in, frames to a subclass; frames out, gathered and written once per turn of the loop.
+
+Subclasses say what frames mean: ``opened``, ``received``, ``ended``. Budget: on the path of every request, so no task,
+no future and no copy that can be avoided; ``bench/`` measures it as requests per second.
+
+Back-pressure. When the peer does not read, the transport's buffer fills, and reading from that peer stops until it has
+drained, so that a client cannot make us hold more answers than it asked questions. What others cause to be sent to it
+(events, proposals) is bounded by ``unsent_bytes_max``: past that the connection is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import cast
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.net.flow import Pause, ReadGate
+from ottla.net.frames import FrameReader
+
+log = logging.getLogger(__name__)
+
+UNSENT_BYTES_MAX = 64 << 20
+
+
+class Connection(asyncio.Protocol):
+    """Base of every connection, incoming or outgoing."""
+
+    def __init__(self, *, frame_bytes_max: int, unsent_bytes_max: int = UNSENT_BYTES_MAX) -> None:
+        self._reader = FrameReader(frame_bytes_max)
+        self._unsent_bytes_max = unsent_bytes_max
+        self._transport: asyncio.Transport | None = None
+        self._gate: ReadGate | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._out: list[bytes] = []
+        self._flushing = False
+        self._closing = False
+        self.peer: tuple[str, int] = ("", 0)
+        self.bytes_received = 0
+
+    # For subclasses.
+
+    def opened(self) -> None:
+        """The connection is up."""
+
+    def received(self, frame: bytes) -> None:
+        """One whole frame, without its length."""
+        raise NotImplementedError
+
+    def ended(self, error: Exception | None) -> None:
+        """The connection is gone, whoever ended it. Called once, and only after ``opened``."""
+
+    # For owners.
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def write(self, data: bytes) -> None:
+        """Send bytes that carry their own length. They go out together at the end of this turn of the loop."""
+        if self._closing:
+            return
+        self._out.append(data)
+        if not self._flushing:
+            self._flushing = True
+            assert self._loop is not None, "a connection is written to only while it is up"
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._flushing = False
+        out, transport = self._out, self._transport
+        if not out or transport is None or transport.is_closing():
+            return
+        self._out = []
+        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if transport.get_write_buffer_size() > self._unsent_bytes_max:
+            log.warning("cutting %s:%d: it does not read what it is sent", *self.peer)
+            self.abort()
+
+    def close(self) -> None:
+        """Send what was written, then end the connection."""
+        if not self._closing:
+            self.flush()
+            self._closing = True
+            if self._transport is not None:
+                self._transport.close()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._out.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        if self._gate is not None:
+            self._gate.pause(Pause.OWNER)
+
+    def resume_reading(self) -> None:
+        if self._gate is not None:
+            self._gate.resume(Pause.OWNER)
+
+    # For asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's, only like them.
+        self._transport = cast("asyncio.Transport", transport)
+        self._gate = ReadGate(self._transport)
+        self._loop = asyncio.get_running_loop()
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer = (peer[0], peer[1])
+        self.opened()
+
+    def data_received(self, data: bytes) -> None:
+        self.bytes_received += len(data)
+        self._flushing = True  # whatever the frames cause to be written is written below, in one go
+        try:
+            for frame in self._reader.feed(data):
+                if self._closing:
+                    break
+                self.received(frame)
+        except RemoteProtocolError as e:
+            log.warning("closing %s:%d: %s", *self.peer, e)
+            self.close()
+        self.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._out.clear()
+        self._transport = None
+        self._gate = None
+        self.ended(exc)
+
+    def pause_writing(self) -> None:
+        if self._gate is not None:
+            self._gate.pause(Pause.WRITE_BUFFER)
+
+    def resume_writing(self) -> None:
+        if self._gate is not None:
+            self._gate.resume(Pause.WRITE_BUFFER)

@@ -1,0 +1,59 @@
+"""Length-prefixed frames out of a byte stream: ``int length`` (big-endian), then that many bytes.
+
+The length is judged before anything is kept for it, and only bytes that have arrived are ever held: a peer that claims
+a gigabyte and falls silent costs four bytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ottla.base.errors import RemoteProtocolError
+
+_LENGTH = Struct(">i")
+_unpack = _LENGTH.unpack_from
+
+
+class FrameReader:
+    """Sans-IO: ``feed`` bytes as they come, get whole frames back."""
+
+    __slots__ = ("_chunks", "_held", "_wanted", "bytes_max")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._chunks: list[bytes] = []
+        self._held = 0
+        self._wanted = 4
+        """How many bytes the next step needs: a length, or a length and its frame."""
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that ``data`` completes. Raises RemoteProtocolError on a length that cannot be."""
+        if self._held:
+            self._chunks.append(data)
+            self._held += len(data)
+            if self._held < self._wanted:
+                return []
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._held = 0
+        frames: list[bytes] = []
+        at, end = 0, len(data)
+        while end - at >= 4:
+            length: int = _unpack(data, at)[0]
+            if not 0 <= length <= self.bytes_max:
+                raise RemoteProtocolError(f"a frame of {length} bytes, where {self.bytes_max} is the most")
+            stop = at + 4 + length
+            if stop > end:
+                break
+            frames.append(data[at + 4 : stop])
+            at = stop
+        if at < end:
+            rest = data[at:] if at else data
+            self._chunks.append(rest)
+            self._held = len(rest)
+            self._wanted = 4 if len(rest) < 4 else 4 + _unpack(rest)[0]
+        return frames

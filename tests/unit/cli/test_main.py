@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from ottla import __version__
+from ottla.cli.app import COMMANDS, app
+from ottla.cli.launch import KeeperRequest, plain
+
+from .conftest import Ottla
+
+
+def test_help_is_there_within_150_ms() -> None:
+    def seconds() -> float:
+        begin = time.monotonic()
+        subprocess.run([sys.executable, "-m", "ottla", "--help"], check=True, stdout=subprocess.DEVNULL)
+        return time.monotonic() - begin
+
+    assert min(seconds() for _ in range(7)) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--help"], {"rich", "asyncio", "uvloop", "ottla.keeper", "dataclasses"}),
+        (["keeper", "/no/such/file"], {"rich", "click"}),
+    ],
+)
+def test_only_what_is_needed_is_imported(arguments: list[str], unwanted: set[str]) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ottla", *arguments]
+    trace = subprocess.run(command, check=False, capture_output=True, text=True).stderr
+    imported = {line.rpartition("|")[2].strip() for line in trace.splitlines() if line.startswith("import time:")}
+    assert "ottla.cli.main" in imported
+    assert not imported & unwanted
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_commands_say(name: str) -> None:
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    assert command.name == name
+    assert command.get_short_help_str(100) == COMMANDS[name]
+
+
+def test_an_unknown_command_is_named(ottla: Ottla) -> None:
+    done = ottla.run("frobnicate")
+    assert done.returncode == 2
+    assert "No such command 'frobnicate'" in done.stderr
+
+
+def test_version(ottla: Ottla) -> None:
+    assert ottla.run("--version").stdout == f"ottla {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "request_"),
+    [
+        (["zoo.cfg"], KeeperRequest("zoo.cfg")),
+        (["zoo.cfg", "-v"], KeeperRequest("zoo.cfg", verbose=True)),
+        (["--insecure", "--verbose", "zoo.cfg"], KeeperRequest("zoo.cfg", insecure=True, verbose=True)),
+        (["--set", "a=b=c", "zoo.cfg", "--set", "d="], KeeperRequest("zoo.cfg", {"a": "b=c", "d": ""})),
+    ],
+)
+def test_the_short_way_and_the_command_read_the_same(
+    arguments: list[str], request_: KeeperRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ottla.cli import keeper
+
+    assert plain(arguments) == request_
+    asked: list[KeeperRequest] = []
+    monkeypatch.setattr(keeper, "keeper", asked.append)
+    with pytest.raises(SystemExit):
+        keeper.command.main(arguments, standalone_mode=False)
+    assert asked == [request_]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["a", "b"], ["--help"], ["a", "--set"], ["a", "--set", "k"], ["a", "--set", "=v"], ["a", "--set=k=v"]],
+)
+def test_the_short_way_leaves_everything_else_to_the_command(arguments: list[str]) -> None:
+    assert plain(arguments) is None
+
+
+def test_a_bad_configuration_is_one_line_and_exit_code_2(ottla: Ottla) -> None:
+    (ottla.folder / "zoo.cfg").write_text("clientPort=2181\n")
+    done = ottla.run("keeper", "zoo.cfg")
+    assert done.returncode == 2
+    assert done.stderr.startswith("ottla keeper: zoo.cfg: dataDir is not set: must be a path.")
+    assert done.stderr.count("\n") == 1
+
+
+def test_settings_of_the_command_line_go_before_the_file(ottla: Ottla, tmp_path: Path) -> None:
+    (tmp_path / "zoo.cfg").write_text("dataDir=data\nclientPort=2181\n")
+    done = ottla.run("keeper", "zoo.cfg", "--set", "zookeeper.snapCount=0")
+    assert "snapCount=0: must be a whole number of at least 2" in done.stderr
+
+
+def test_warnings_are_logged(ottla: Ottla) -> None:
+    ottla.standins = "1=exit"
+    (ottla.folder / "zoo.cfg").write_text("dataDir=data\nclientPort=0\nno.such.key=1\n")
+    done = ottla.run("keeper", "zoo.cfg")
+    assert done.returncode == 3
+    assert "WARNING ottla.keeper: no.such.key is not a known setting: ignored" in done.stderr
+    assert "clientPortAddress is not set" in done.stderr
+
+
+def test_every_setting_is_listed(ottla: Ottla) -> None:
+    done = ottla.run("keeper", "--settings")
+    assert done.returncode == 0
+    assert "tickTime=3000   (a whole number of at least 1)" in done.stdout
