@@ -8,6 +8,7 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
 setup: .venv/.installed ## make .venv and install Ottla into it
+	@$(bin)/python -m compileall -q src # or every start compiles where PYTHONDONTWRITEBYTECODE is set
 .venv/.installed: pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
 	@touch $@
@@ -45,7 +46,7 @@ chaos: setup tools ## real processes under faults, in full
 	@$(pytest) tests/chaos
 
 bench: setup tools ## measure beside ZooKeeper in the same run
-	@$(bin)/python bench/keeper.py
+	@$(bin)/python -m bench.keeper
 
 run: setup ## three keepers and a live demonstration; ONCE=1 ends by itself
 	@$(bin)/python scripts/demo.py $(if $(ONCE),--once)

@@ -207,6 +207,8 @@ def main() -> int:
         except KeyboardInterrupt:
             console.print()
             whole = True
+        except subprocess.CalledProcessError:
+            return 1  # the command has said why
         finally:
             console.print(cluster.ottla("down").strip())
     return 0 if whole else 1

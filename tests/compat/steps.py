@@ -55,7 +55,10 @@ class Drop:
 
 @dataclass(frozen=True)
 class Connect:
-    """A connection for a slot. ``how``: again (to its session), fresh, or one of the ways that must fail."""
+    """A connection for a slot.
+
+    ``how``: again (to its session), fresh, beside (a session of its own, closed at once), or a way that must fail.
+    """
 
     slot: int
     how: str = "again"
@@ -155,9 +158,43 @@ BAD_PATHS = (
     b"/a/x y",
     "/a/žluťoučký".encode(),
 )
+PERMS = (31, 31, 31, 1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 19, 30, 0, 64, -1)
+GOOD_IDS: tuple[tuple[str | None, str | None], ...] = (
+    ("world", "anyone"),
+    ("world", "anyone"),
+    ("ip", "127.0.0.1"),
+    ("ip", "127.0.0.0/8"),
+    ("ip", "10.1.0.0/16"),
+    ("ip", "::1"),
+    *(("digest", digest(password(user))) for user in USERS),
+    *(("digest", digest(password(user))) for user in USERS),
+    ("auth", ""),
+    ("auth", "ignored"),
+    ("digest", "nobody:nothing"),
+)
+ODD_IDS: tuple[tuple[str | None, str | None], ...] = (
+    *GOOD_IDS,
+    ("world", "someone"),
+    ("digest", "alice"),
+    ("digest", "alice:a:b"),
+    ("digest", ""),
+    ("ip", "127.0.0.1/33"),
+    ("ip", "127.0.0.1/-1"),
+    ("ip", "127.0.0.1/0"),
+    ("ip", "nonsense"),
+    ("ip", ""),
+    ("super", "x"),
+    ("sasl", "alice"),
+    ("x509", "CN=x"),
+    ("unknown", "x"),
+    ("", ""),
+    (None, "anyone"),
+    ("world", None),
+)
 DATA = (None, b"", b"x", b"some data", bytes(range(256)), b"d" * 5000)
-VERSIONS = (-1, -1, -1, -1, -1, 0, 0, 1, 2, 3, 7, -2)
-FLAGS = (0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, -1, 99)
+VERSIONS = (-1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 1, 2, 3, 7, -2)
+FLAGS = (0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3)
+ODD_FLAGS = (4, 5, 6, 7, -1, 99)
 LIMITS = (
     b"count=3,bytes=-1",
     b"count=-1,bytes=40",
@@ -187,6 +224,8 @@ class Generator:
         self.random = Random(seed)
         self.several = servers > 1
         self.nodes: list[str] = []
+        self.slot = 0
+        self.watched: list[list[str]] = [[] for _ in range(SLOTS)]
         self.dropped: set[int] = set()
         self._makers: list[tuple[Callable[[], Request], int]] = [
             (self.create, 24),
@@ -235,6 +274,7 @@ class Generator:
     def step(self) -> Step:
         draw = self.random.random()
         slot = self.random.choices(range(SLOTS), (3, 3, 3, 2, 3))[0]
+        self.slot = slot
         if slot in self.dropped:
             return self.comeback(slot)
         if draw < 0.025:
@@ -244,7 +284,7 @@ class Generator:
             return Connect(slot, self.random.choice(CONNECT_FAILURES))
         if draw < 0.040:
             tail = self.random.choice((b"", b"\x00", b"\x01"))
-            return Connect(slot, "fresh", self.random.choice((30_000, 0, -1, 1, 4_000, 2**31 - 1)), tail)
+            return Connect(slot, "beside", self.random.choice((30_000, 0, -1, 1, 4_000, 2**31 - 1)), tail)
         if draw < 0.050:
             return Send(slot, (Request(raw.CLOSE_SESSION, ()),))
         if draw < 0.10:
@@ -260,6 +300,7 @@ class Generator:
         if other in self.dropped:
             self.dropped.discard(slot)
             return Connect(slot, "again")
+        self.slot = other
         return Send(other, (self.request(),))
 
     def request(self) -> Request:
@@ -275,23 +316,30 @@ class Generator:
 
     # Arguments
 
+    def odd(self, share: float) -> bool:
+        return self.random.random() < share
+
     def path(self) -> str:
-        draw = self.random.random()
-        if self.nodes and draw < 0.72:
-            return self.random.choice(self.nodes)
-        if draw < 0.76:
-            return self.random.choice(SPECIAL_PATHS)
-        return self.new_path()
+        if self.nodes and not self.odd(0.15):
+            watched = self.random.choice(self.watched)
+            return self.random.choice(watched if watched and self.odd(0.3) else self.nodes)
+        return self.random.choice(SPECIAL_PATHS) if self.odd(0.4) else self.new_path()
 
     def new_path(self) -> str:
-        parent = self.random.choice([*ROOTS, *self.nodes]) if self.random.random() < 0.8 else ""
-        if not parent or parent.count("/") > 4:
+        parent = self.random.choice(self.nodes) if self.nodes and not self.odd(0.2) else ""
+        if not parent or parent.count("/") > 3:
             return self.random.choice(ROOTS)
         return f"{parent}/{self.random.choice(NAMES)}"
 
+    def believe(self, path: str) -> None:
+        """Takes note of a node that probably exists now."""
+        parent = path.rpartition("/")[0]
+        if path not in self.nodes and (not parent or parent in self.nodes):
+            self.nodes.append(path)
+
     def path_bytes(self) -> tuple[bytes, str]:
         """A path as it is sent: now and then one that is none."""
-        if self.random.random() < 0.03:
+        if self.odd(0.02):
             bad = self.random.choice(BAD_PATHS)
             return buffer(bad), repr(bad)
         path = self.path()
@@ -302,88 +350,67 @@ class Generator:
             return self.random.choice((b"count=0,bytes=0", b"count=1,bytes=5"))
         return self.random.choice(DATA[1:] if path.startswith("/zookeeper") else DATA)
 
+    def watch(self, path: str) -> None:
+        """Takes note of a watch, among the latest few of the session."""
+        self.watched[self.slot] = [*self.watched[self.slot][-9:], path]
+
+    def watched_path(self) -> tuple[bytes, str]:
+        mine = self.watched[self.slot]
+        if not mine or self.odd(0.3):
+            return self.path_bytes()
+        path = self.random.choice(mine)
+        return string(path), path
+
     def version(self) -> int:
         return self.random.choice(VERSIONS)
 
     def acl_list(self) -> tuple[bytes, str]:
         draw = self.random.random()
-        if draw < 0.6:
-            return raw.OPEN_ACL, "open"
         if draw < 0.62:
+            return raw.OPEN_ACL, "open"
+        if draw < 0.63:
             return vector(None), NO_LIST
         if draw < 0.64:
             return vector([]), "empty list"
-        chosen = [self.one_acl() for _ in range(self.random.randint(1, 3))]
+        schemes = ODD_IDS if draw < 0.70 else GOOD_IDS
+        chosen = [(self.random.choice(PERMS), *self.random.choice(schemes)) for _ in range(self.random.randint(1, 3))]
         return vector(acl(*entry) for entry in chosen), repr(chosen)
-
-    def one_acl(self) -> tuple[int, str | None, str | None]:
-        perms = self.random.choice((31, 31, 1, 2, 3, 4, 7, 8, 12, 15, 16, 17, 30, 0, 64, -1))
-        user = self.random.choice(USERS)
-        scheme, id_ = self.random.choice(
-            (
-                ("world", "anyone"),
-                ("world", "anyone"),
-                ("world", "someone"),
-                ("auth", ""),
-                ("auth", ""),
-                ("auth", "ignored"),
-                ("digest", digest(password(user))),
-                ("digest", digest(password(user))),
-                ("digest", digest(password(user))),
-                ("digest", user),
-                ("digest", f"{user}:a:b"),
-                ("digest", ""),
-                ("ip", "127.0.0.1"),
-                ("ip", "127.0.0.0/8"),
-                ("ip", "10.1.0.0/16"),
-                ("ip", "127.0.0.1/33"),
-                ("ip", "::1"),
-                ("ip", "nonsense"),
-                ("ip", ""),
-                ("super", "x"),
-                ("sasl", user),
-                ("x509", "CN=x"),
-                ("unknown", "x"),
-                ("", ""),
-                (None, "anyone"),
-                ("world", None),
-            )
-        )
-        return perms, scheme, id_
 
     # Requests
 
     def create(self) -> Request:
         opcode = self.random.choice((raw.CREATE, raw.CREATE, raw.CREATE2))
         path, (acls, shown), flags = self.new_path(), self.acl_list(), self.random.choice(FLAGS)
-        if self.random.random() < 0.05:
+        if self.odd(0.05):
+            flags = self.random.choice(ODD_FLAGS)
+        if self.odd(0.05):
             path = self.random.choice(SPECIAL_PATHS)
-        elif self.random.random() < 0.03:
+        elif self.odd(0.03):
             bad = self.random.choice(BAD_PATHS)
             return Request(opcode, (buffer(bad), buffer(b"bad"), acls, int_(flags)), f"{bad!r} flags={flags} {shown}", True)
         data = self.data(path)
         if flags in (2, 3, 6):
             path += self.random.choice(("", "-", "/"))
-        elif path not in self.nodes and flags in (0, 1, 4):
-            self.nodes.append(path)
+        elif flags in (0, 1, 4):
+            self.believe(path)
         note = f"{path} {len(data) if data is not None else None} bytes flags={flags} acl={shown}"
         unreadable = flags not in (0, 1, 2, 3) or shown == NO_LIST
         return Request(opcode, (string(path), buffer(data), acls, int_(flags)), note, unreadable)
 
     def create_container(self) -> Request:
         path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
-        flags = self.random.choice((4, 4, 4, 0, 5))
-        self.nodes.append(path)
+        flags = self.random.choice((0, 5)) if self.odd(0.2) else 4
+        self.believe(path)
         note = f"{path} flags={flags} acl={shown}"
         unreadable = flags != 4 or shown == NO_LIST
         return Request(raw.CREATE_CONTAINER, (string(path), buffer(data), acls, int_(flags)), note, unreadable)
 
     def create_ttl(self) -> Request:
         path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
-        flags = self.random.choice((5, 5, 5, 6, 0, 1))
-        ttl = self.random.choice((3_600_000, 3_600_000, 3_600_000, 0xFFFFFFFFFF, 0x10000000000, 0, -1, 2**62))
+        flags = self.random.choice((5, 5, 5, 6, 6, 0, 1))
+        ttl = self.random.choice((0x10000000000, 0, -1, 2**62)) if self.odd(0.2) else self.random.choice((3_600_000, 0xFFFFFFFFFF))
         if flags == 5:
-            self.nodes.append(path)
+            self.believe(path)
         elif flags != 6:
             ttl = 3_600_000
         note = f"{path} flags={flags} ttl={ttl} acl={shown}"
@@ -392,11 +419,11 @@ class Generator:
 
     def delete(self) -> Request:
         path, shown = self.path_bytes()
-        if self.random.random() < 0.25:
+        if self.odd(0.15):
             guess = self.random.choice([*ROOTS, *self.nodes])
             shown = guess + self.random.choice(("", "-", "/")) + f"{self.random.randint(0, 6):010d}"
             path = string(shown)
-        elif shown in self.nodes and self.random.random() < 0.5:
+        elif shown in self.nodes and not any(node.startswith(f"{shown}/") for node in self.nodes):
             self.nodes.remove(shown)
         version = self.version()
         return Request(raw.DELETE, (path, int_(version)), f"{shown} version={version}")
@@ -407,7 +434,9 @@ class Generator:
 
     def _watchable(self, opcode: int) -> Request:
         path, shown = self.path_bytes()
-        watch = self.random.random() < 0.5
+        watch = self.odd(0.6)
+        if watch and not shown.startswith("b"):
+            self.watch(shown)
         return Request(opcode, (path, bool_(watch)), f"{shown} watch={watch}")
 
     def exists(self) -> Request:
@@ -448,7 +477,7 @@ class Generator:
 
     def multi(self) -> Request:
         makers = (self.create, self.create, self.delete, self.set_data, self.check, self.create_ttl)
-        count = self.random.choice((0, 1, 2, 2, 3, 3, 4, 6))
+        count = self.random.choice((0, 1, 1, 2, 2, 3, 3, 4, 6))
         made = [self.random.choice((*makers, self.create_container))() for _ in range(count)]
         if self.several:
             made = [request for request in made if not request.unreadable]
@@ -477,17 +506,19 @@ class Generator:
 
     def add_watch(self) -> Request:
         path, shown = self.path_bytes()
-        mode = self.random.choice((0, 0, 1, 1, 1, 2, -1))
+        if not shown.startswith("b"):
+            self.watch(shown)
+        mode = self.random.choice((2, -1)) if self.odd(0.1) else self.random.choice((0, 1))
         return Request(raw.ADD_WATCH, (path, int_(mode)), f"{shown} mode={mode}")
 
     def check_watches(self) -> Request:
-        path, shown = self.path_bytes()
-        kind = self.random.choice((1, 2, 3, 4, 5, 0, 6))
+        path, shown = self.watched_path()
+        kind = self.random.choice((1, 2, 3, 3, 4, 5, 1, 2, 3, 4, 5, 0, 6))
         return Request(raw.CHECK_WATCHES, (path, int_(kind)), f"{shown} type={kind}")
 
     def remove_watches(self) -> Request:
-        path, shown = self.path_bytes()
-        kind = self.random.choice((1, 2, 3, 4, 5, 0, 6))
+        path, shown = self.watched_path()
+        kind = self.random.choice((1, 2, 3, 3, 4, 5, 1, 2, 3, 4, 5, 0, 6))
         return Request(raw.REMOVE_WATCHES, (path, int_(kind)), f"{shown} type={kind}")
 
     def set_watches(self) -> Request:

@@ -14,11 +14,11 @@ system that is being matched spells them, and so are booleans and lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from ottla.base.errors import ConfigError
 
@@ -41,8 +41,7 @@ class Kind(Enum):
     PATH = "path"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(NamedTuple):
     """One setting: everything about it except its value."""
 
     name: str
@@ -112,7 +111,7 @@ class Key:
         """The value without its bounds, or None if the text is of the wrong kind."""
         match self.kind:
             case Kind.INT | Kind.LONG:
-                return _number(int, text)
+                return _number(lambda digits: int(digits, 16 if digits[:2].lower() == "0x" else 10), text)
             case Kind.FLOAT:
                 return _number(float, text)
             case Kind.BOOL:
@@ -144,10 +143,10 @@ class Key:
                 return True
 
 
-def _number(kind: type[int | float], text: str) -> float | None:
+def _number(convert: Callable[[str], float], text: str) -> float | None:
     # Python reads "1_000" as a number; the systems whose files we read do not.
     try:
-        return None if "_" in text else kind(text)
+        return None if "_" in text else convert(text)
     except ValueError:
         return None
 
@@ -267,8 +266,7 @@ def keys(config: type) -> Iterator[tuple[str, Key]]:
             yield declared.name, declared.metadata[_METADATA]
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What ``parse`` found: arguments for the class, and the properties that no field of it declares."""
 
     values: dict[str, Any]

@@ -10,7 +10,7 @@ from ottla.cli import options
 from ottla.cli.launch import KeeperRequest, keeper
 
 
-def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:  # noqa: FBT001  click calls it
+def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if not asked:
         return
     from ottla.base.config import plain

@@ -7,11 +7,14 @@ word would be far beyond any limit, so the two cannot be confused. A connection 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Protocol
 
 from ottla.keeper.server.clients import Client, State
 from ottla.keeper.server.frontend import Frontend
 from ottla.net import Connection, Listener
+
+log = logging.getLogger(__name__)
 
 
 class ClientServer(Protocol):
@@ -76,7 +79,12 @@ class ClientConnection(Connection):
     def received(self, frame: bytes) -> None:
         assert self._frontend is not None
         assert self._client is not None
-        self._frontend.on_frame(self._client, frame)
+        try:
+            self._frontend.on_frame(self._client, frame)
+        except Exception:
+            # A request nobody foresaw costs its sender the connection, and no one else anything.
+            log.exception("closing %s:%d: its request could not be handled", *self.peer)
+            self.abort()
 
     def ended(self, error: Exception | None) -> None:
         if self._deadline is not None:

@@ -112,7 +112,7 @@ class KeeperConfig:
     read_only_enabled: bool = boolean("readonlymode.enabled", default=False, doc="Whether a server without a quorum serves reads to clients that allow it.")
     snap_count: int = integer("snapCount", 100_000, at_least=2, doc="Transactions between two snapshots.")
     commit_log_count: int = integer("commitLogCount", 500, at_least=1, doc="Recent transactions kept in memory to bring followers up to date.")
-    pre_alloc_kib: int = integer("preAllocSize", 1024, at_least=0, at_most=1 << 21, doc="KiB by which the transaction log is extended ahead of its end; 0 for not at all.")
+    pre_alloc_kib: int = integer("preAllocSize", 1024, at_least=0, at_most=1 << 21, doc="KiB by which the transaction log is extended ahead of its end; 0 for not at all. (ZooKeeper: 65536.)")
     fsync_warning_ms: int = integer("fsync.warningthresholdms", 1000, at_least=0, doc="A sync of the transaction log that takes longer is warned of.")
     trust_empty_snapshot: bool = boolean("snapshot.trust.empty", default=False, doc="Whether to start from a transaction log without any snapshot, as upgrades from ZooKeeper 3.4 need once.")
     snap_retain_count: int = integer("autopurge.snapRetainCount", _SNAPSHOTS_MIN, at_least=1, doc="Snapshots that a purge keeps, with the logs they need; never fewer than three.")

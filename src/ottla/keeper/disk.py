@@ -27,7 +27,7 @@ from ottla.keeper.proto.txns import Entry
 from ottla.keeper.quorum.history import Recent
 from ottla.keeper.server.stats import Stats
 from ottla.keeper.server.tree import DataTree
-from ottla.keeper.store import AtomicFile, DataDir, TruncationError, TxnLog, encode_snapshot
+from ottla.keeper.store import DataDir, Installation
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ class StoreDisk:
     def __init__(
         self,
         store: DataDir,
-        txn_log: TxnLog,
         config: KeeperConfig,
         loop: asyncio.AbstractEventLoop,
         scope: TaskScope,
@@ -47,7 +46,7 @@ class StoreDisk:
     ) -> None:
         self.stats = Stats()
         self._store = store
-        self._log = txn_log
+        self._log = store.log
         self._config = config
         self._loop = loop
         self._scope = scope
@@ -60,17 +59,17 @@ class StoreDisk:
         self._since_snapshot = 0
         self._snapshot_after = self._next_threshold()
         self._snapshotting: asyncio.Task[None] | None = None
-        self._installing: tuple[int, int, AtomicFile] | None = None
+        self._installing: tuple[int, Installation] | None = None
         if config.purge_interval_hours > 0:
             scope.spawn(self._purge_forever(), name="purge")
 
     # What Member asks for.
 
     def write_accepted_epoch(self, epoch: int) -> None:
-        self._store.set_accepted_epoch(epoch)
+        self._store.write_accepted_epoch(epoch)
 
     def write_current_epoch(self, epoch: int) -> None:
-        self._store.set_current_epoch(epoch)
+        self._store.write_current_epoch(epoch)
 
     def append(self, entries: list[Entry]) -> None:
         try:
@@ -80,14 +79,9 @@ class StoreDisk:
             return
         self._wanted.put(self._generation)
 
-    def truncate_to(self, zxid: int) -> tuple[int, DataTree | None]:
-        try:
-            truncated = self._store.truncate_to(zxid)
-        except TruncationError as e:
-            log.warning("%s", e)
-            return self._log.last_zxid, None
+    def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
         self._generation += 1
-        return truncated.last_zxid, truncated.tree
+        return self._store.truncate_to(zxid)
 
     def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
         self._since_snapshot += applied
@@ -140,10 +134,10 @@ class StoreDisk:
     async def _snapshot(self, tree: DataTree) -> None:
         started = self._loop.time()
         try:
-            with self._store.snapshot_writer(tree.last_zxid) as file:
-                for chunk in encode_snapshot(tree):
-                    await self._loop.run_in_executor(None, file.write, chunk)
-                await self._loop.run_in_executor(None, file.commit)
+            with self._store.begin_snapshot(tree) as writing:
+                for chunk in writing.chunks:
+                    await self._loop.run_in_executor(None, writing.write, chunk)
+                await self._loop.run_in_executor(None, writing.commit)
         except OSError as e:
             log.error("no snapshot could be written: %s", e)  # noqa: TRY400
             return
@@ -161,27 +155,26 @@ class StoreDisk:
 
     def begin_install(self, link: int, zxid: int) -> None:
         self.abort_install()
-        self._installing = link, zxid, self._store.receive_snapshot(zxid)
+        self._installing = link, self._store.begin_install(zxid)
 
     def write_install(self, link: int, data: bytes) -> None:
-        self._installation(link)[1].write(data)
+        self._installation(link).write(data)
 
     def finish_install(self, link: int) -> tuple[int, DataTree]:
-        zxid, file = self._installation(link)
+        installation = self._installation(link)
         self._installing = None
         self._generation += 1
-        with file:
-            return zxid, self._store.install(file, zxid)
+        return installation.commit()
 
     def abort_install(self) -> None:
         if self._installing is not None:
-            self._installing[2].abort()
+            self._installing[1].abort()
             self._installing = None
 
-    def _installation(self, link: int) -> tuple[int, AtomicFile]:
+    def _installation(self, link: int) -> Installation:
         if self._installing is None or self._installing[0] != link:
             raise RemoteProtocolError("a piece of a snapshot that was never begun")
-        return self._installing[1:]
+        return self._installing[1]
 
     async def close(self) -> None:
         self.abort_install()
@@ -215,5 +208,5 @@ def open_disk(
     recent = Recent(found.recent[0].zxid if found.recent else found.last_zxid, count_max=config.commit_log_count)
     recent.append(found.recent[1:])
     recent.applied_zxid = found.last_zxid
-    disk = StoreDisk(store, found.log, config, loop, scope, on_synced, on_failed)
+    disk = StoreDisk(store, config, loop, scope, on_synced, on_failed)
     return disk, Recovered(found.tree, recent, found.accepted_epoch, found.current_epoch)

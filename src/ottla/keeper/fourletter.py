@@ -78,8 +78,8 @@ def _title(server: Monitored) -> Iterator[str]:
 
 def _summary(server: Monitored) -> Iterator[str]:
     frontend, stats = server.member.frontend, server.member.stats
-    average = stats.latency_total_ms / stats.latency_count if stats.latency_count else 0.0
-    yield f"Latency min/avg/max: 0/{round(average, 4)}/{stats.latency_max_ms}\n"
+    latency = stats.latency
+    yield f"Latency min/avg/max: {round(latency.min)}/{round(latency.average, 4)}/{round(latency.max)}\n"
     yield f"Received: {stats.packets_received}\n"
     yield f"Sent: {stats.packets_sent}\n"
     yield f"Connections: {server.connections}\n"
@@ -91,13 +91,13 @@ def _summary(server: Monitored) -> Iterator[str]:
 
 def mntr(server: Monitored) -> str:
     frontend, stats = server.member.frontend, server.member.stats
-    average = stats.latency_total_ms / stats.latency_count if stats.latency_count else 0.0
+    latency = stats.latency
     values: dict[str, object] = {
         "version": version(),
         "server_state": mode(server),
         "num_alive_connections": server.connections,
-        "avg_latency": round(average, 4),
-        "max_latency": stats.latency_max_ms,
+        "avg_latency": round(latency.average, 4),
+        "max_latency": round(latency.max),
         "min_latency": 0,
         "outstanding_requests": frontend.outstanding,
         "znode_count": len(frontend.tree.nodes),

@@ -24,7 +24,7 @@ from ottla.keeper.messages import (
     Revalidate,
     Revalidated,
     SyncAsk,
-    SyncDone,
+    SyncPoint,
     Touch,
 )
 from ottla.keeper.proto.txns import DIGEST_VERSION, Entry, Txn, decode_txn
@@ -45,7 +45,7 @@ from ottla.keeper.quorum.history import Recent
 from ottla.keeper.quorum.leading import Leading
 from ottla.keeper.quorum.learning import Learning
 from ottla.keeper.quorum.membership import Membership, Timing
-from ottla.keeper.quorum.messages import Notification, Ping, Role, Snapshot
+from ottla.keeper.quorum.messages import Ack, NewLeader, Notification, Ping, Role, Snapshot
 from ottla.keeper.quorum.peer import Peer
 from ottla.keeper.quorum.state import Durable
 from ottla.keeper.roles import LeaderUpstream, LearnerUpstream, NotServing, ReadOnly
@@ -68,8 +68,8 @@ class Disk(Protocol):
     def append(self, entries: list[Entry]) -> None:
         """Write, and report ``Member.on_synced`` later. No report of an earlier append follows a truncation."""
 
-    def truncate_to(self, zxid: int) -> tuple[int, DataTree | None]:
-        """Cut the log; where it ends now, and the tree as of there. None if it could not be cut and is as before."""
+    def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
+        """Cut the log; where it ends now, which may be elsewhere, and the tree as of there."""
 
     def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
         """``applied`` transactions more are in the tree; start a snapshot when it is time for one."""
@@ -122,6 +122,7 @@ class Member:
         self.network = network
         self.clock = clock
         self.stats = Stats()
+        self.stats.looking = 1
         self._wake = wake
         now_ms = self._now_ms()
         durable = Durable(recovered.accepted_epoch, recovered.current_epoch, recovered.recent.last_zxid)
@@ -130,6 +131,8 @@ class Member:
         self.role = RoleChange(Role.LOOKING, None, 0, serving=False)
         self._logged: deque[Entry] = deque()
         """In the log but not in the tree: not known to be committed."""
+        self._syncs: deque[SyncPoint] = deque()
+        """Syncs whose point has not been reached, in order."""
         self._looking_since_ms = now_ms
         self._housekeeping_ms = now_ms
         self._containers_ms = now_ms + options.container_check_ms
@@ -146,6 +149,7 @@ class Member:
         self._step(LinkDown(link))
 
     def on_synced(self, zxid: int) -> None:
+        self.stats.durable(zxid, self.clock)
         self._step(Synced(zxid))
 
     def on_snapshot(self, link: int, zxid: int, tree: DataTree) -> None:
@@ -159,11 +163,13 @@ class Member:
         match message:
             case Forward() | SyncAsk() | Revalidate() | Touch():
                 self._on_learner_asks(link, message)
-            case SyncDone() | Revalidated():
+            case SyncPoint() | Revalidated():
                 self._on_leader_answers(link, message)
             case _:
                 if isinstance(message, Ping):
                     self._tell_touches(link)
+                elif isinstance(message, Ack):
+                    self._count_ack(link, message.zxid)
                 self._step(Received(link, message))
 
     def tick(self) -> None:
@@ -179,10 +185,8 @@ class Member:
         if isinstance(upstream, LeaderUpstream):
             proposals = upstream.take_proposals()
             if proposals:
-                self.stats.proposals += len(proposals)
+                self.stats.proposed(proposals)
                 self._step(Proposed(proposals))
-            else:
-                upstream.release_syncs()
 
     @property
     def is_serving(self) -> bool:
@@ -200,8 +204,12 @@ class Member:
             self.disk.write_accepted_epoch(effects.accepted_epoch)
         truncated = self._truncate(effects.truncate_to) if effects.truncate_to is not None else None
         if effects.append:
+            started = self.clock.monotonic()
             self.disk.append(effects.append)
             self._logged += effects.append
+            if self.role.serving:
+                learned = self.role.role is not Role.LEADING
+                self.stats.logged(effects.append, started, self.clock, learned=learned)
         if effects.current_epoch is not None:
             self.disk.write_current_epoch(effects.current_epoch)
         if effects.commit is not None:
@@ -214,21 +222,21 @@ class Member:
             self.network.connect(effects.connect)
         for link, message in effects.send:
             if isinstance(message, Snapshot):
+                self.stats.syncs_snap += 1
                 self.network.send_snapshot(link, message.zxid, self.frontend.tree)
             else:
+                if isinstance(message, NewLeader):
+                    self.stats.syncs += 1
                 self.network.send(link, message)
         for server_id, notification in effects.notify:
             self.network.notify(server_id, notification)
-        if effects.commit is not None and isinstance(self.frontend.upstream, LeaderUpstream):
-            self.frontend.upstream.release_syncs()
         if truncated is not None:
             self._step(truncated)
 
     def _truncate(self, to_zxid: int) -> Truncated:
         zxid, tree = self.disk.truncate_to(to_zxid)
-        if tree is not None:
-            self._replace_tree(tree)
-            self._logged.clear()
+        self._replace_tree(tree)
+        self._logged.clear()
         return Truncated(zxid)
 
     def _replace_tree(self, tree: DataTree) -> None:
@@ -240,6 +248,7 @@ class Member:
         upstream = self.frontend.upstream
         leader = upstream if isinstance(upstream, LeaderUpstream) else None
         logged, applied = self._logged, 0
+        oldest, started = logged[0] if logged else None, self.clock.monotonic()
         while logged and logged[0].zxid <= zxid:
             entry = logged.popleft()
             txn = leader.txns.pop(entry.zxid, None) if leader is not None else None
@@ -249,12 +258,15 @@ class Member:
             self._check_digest(txn)
             if leader is not None:
                 leader.applied(txn)
+            while self._syncs and self._syncs[0].zxid <= entry.zxid:
+                self._synced(self._syncs.popleft())
             applied += 1
         self.peer.recent.applied_zxid = max(self.peer.recent.applied_zxid, zxid)
-        self.stats.commits += applied
         if leader is not None:
             leader.prep.committed(zxid)
-        if applied:
+        if applied and oldest is not None:
+            if self.role.serving:
+                self.stats.committed(applied, oldest, started, self.clock, leads=leader is not None)
             self.disk.maybe_snapshot(self.frontend.tree, applied)
 
     def _check_digest(self, txn: Txn) -> None:
@@ -273,14 +285,19 @@ class Member:
         frontend = self.frontend
         if before.serving or frontend.upstream.read_only:
             frontend.close_all()
+        now_ms = self._now_ms()
         if role.role is Role.LOOKING and before.role is not Role.LOOKING:
-            self._looking_since_ms = self._now_ms()
+            self.stats.looking += 1
+            self._looking_since_ms = now_ms
+        elif before.role is Role.LOOKING:
+            self.stats.elected(now_ms - self._looking_since_ms)
         frontend.upstream = NotServing()
         frontend.touched.clear()
+        self._syncs.clear()
         if not role.serving:
             return
-        self.stats.elections += 1
-        self.stats.election_ms = self._now_ms() - self._looking_since_ms
+        leads, votes = role.role is Role.LEADING, self.options.members.is_voter
+        self.stats.serving(now_ms, now_ms - self._looking_since_ms, leads=leads, votes=votes)
         if self.options.config_text:
             frontend.tree.set_config(self.options.config_text.encode(), 0)
         state = self.peer.state
@@ -302,16 +319,20 @@ class Member:
             self.clock,
             server_id=self.options.settings.server_id,
             tick_ms=self.options.timing.tick_ms,
-            on_synced=self._synced,
+            stats=self.stats,
+            on_sync_point=lambda session_id, cxid, zxid: self._on_sync_point(SyncPoint(session_id, cxid, zxid)),
             on_revalidated=lambda session_id, valid: self.frontend.revalidated(session_id, valid=valid),
             wake=self._wake,
         )
 
-    def _synced(self, link: int | None, session_id: int, cxid: int) -> None:
-        if link is None:
-            self.frontend.synced(session_id, cxid)
+    def _on_sync_point(self, point: SyncPoint) -> None:
+        if point.zxid <= self.frontend.tree.last_zxid:
+            self._synced(point)
         else:
-            self.network.send(link, SyncDone(session_id, cxid))
+            self._syncs.append(point)
+
+    def _synced(self, point: SyncPoint) -> None:
+        self.frontend.synced(point.session_id, point.cxid)
 
     # Learners and their leader.
 
@@ -324,22 +345,31 @@ class Member:
             case Forward():
                 upstream.submit(message.request)
             case SyncAsk():
-                upstream.sync_from(link, message.session_id, message.cxid)
+                self.network.send(link, SyncPoint(message.session_id, message.cxid, upstream.sync_point()))
             case Revalidate():
+                self.stats.learners_revalidated += 1
                 valid = upstream.tracker.reattach(message.session_id, message.owner) is not None
                 self.network.send(link, Revalidated(message.session_id, valid))
             case Touch():
                 for session_id in message.session_ids:
                     upstream.tracker.touch(session_id)
 
-    def _on_leader_answers(self, link: int, message: SyncDone | Revalidated) -> None:
+    def _on_leader_answers(self, link: int, message: SyncPoint | Revalidated) -> None:
         state = self.peer.state
         if not isinstance(state, Learning) or state.link != link:
             return
-        if isinstance(message, SyncDone):
-            self.frontend.synced(message.session_id, message.cxid)
+        if isinstance(message, SyncPoint):
+            self._on_sync_point(message)
         else:
             self.frontend.revalidated(message.session_id, valid=message.valid)
+
+    def _count_ack(self, link: int, zxid: int) -> None:
+        """How long a learner took, if its acknowledgement still counts."""
+        upstream = self.frontend.upstream
+        txn = upstream.txns.get(zxid) if isinstance(upstream, LeaderUpstream) else None
+        if txn is not None:
+            servers = {learner.link: learner.info.server_id for learner in upstream.leading.learners}
+            self.stats.acked(servers[link], txn.time_ms, self.clock)
 
     def _tell_touches(self, link: int) -> None:
         touched = self.frontend.touched

@@ -1,6 +1,7 @@
 """What servers tell each other on behalf of clients, over the same links as the quorum's own messages.
 
-Because a link keeps its order, a ``SyncDone`` that the leader sends behind a ``Commit`` arrives behind it.
+A sync is answered at once with the point it stands for in the order of transactions; the server that asked waits until
+it has come that far, and so keeps the sync between the same two writes everywhere.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ class SyncAsk(NamedTuple):
     cxid: int
 
 
-class SyncDone(NamedTuple):
+class SyncPoint(NamedTuple):
+    """The answer to a sync: it is done where everything up to ``zxid`` has been applied."""
+
     session_id: int
     cxid: int
+    zxid: int
 
 
 class Revalidate(NamedTuple):
@@ -45,5 +49,5 @@ class Touch(NamedTuple):
     session_ids: tuple[int, ...]
 
 
-RelayMessage = Forward | SyncAsk | SyncDone | Revalidate | Revalidated | Touch
+RelayMessage = Forward | SyncAsk | SyncPoint | Revalidate | Revalidated | Touch
 Message = LinkMessage | RelayMessage

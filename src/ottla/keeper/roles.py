@@ -1,7 +1,7 @@
 """How a server's requests reach the leader, by role.
 
     role                      submit                sync                      revalidate
-    leader, lone server       prepare and propose   when all is committed     ask the tracker
+    leader, lone server       prepare and propose   behind all it proposed    ask the tracker
     follower, observer        forward               ask the leader            ask the leader
     read-only                 refused               refused                   by the tree it has
     looking                   no clients            no clients                no clients
@@ -9,16 +9,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from ottla.base.clock import Clock
 from ottla.keeper.messages import Forward, RelayMessage, Revalidate, SyncAsk
+from ottla.keeper.proto.errors import ErrorCode
 from ottla.keeper.proto.opcodes import OpCode
-from ottla.keeper.proto.txns import Entry, Txn, encode_txn
+from ottla.keeper.proto.txns import Entry, ErrorTxn, Txn, encode_txn
 from ottla.keeper.quorum.leading import Leading
 from ottla.keeper.server.prep import Prep, Rules, Submitted
 from ottla.keeper.server.sessions import NOBODY, SessionTracker
+from ottla.keeper.server.stats import Stats
 from ottla.keeper.server.tree import CONTAINER_OWNER, DataTree, is_ttl, ttl_of
 
 
@@ -76,7 +77,8 @@ class LeaderUpstream:
         *,
         server_id: int,
         tick_ms: int,
-        on_synced: Callable[[int | None, int, int], None],
+        stats: Stats,
+        on_sync_point: Callable[[int, int, int], None],
         on_revalidated: Callable[[int, bool], None],
         wake: Callable[[], None],
     ) -> None:
@@ -87,16 +89,23 @@ class LeaderUpstream:
         """Proposed and not yet applied; keeps the leader from decoding its own transactions."""
         self._server_id = server_id
         self._clock = clock
-        self._on_synced = on_synced
+        self._stats = stats
+        self._on_sync_point = on_sync_point
         self._on_revalidated = on_revalidated
         self._wake = wake
         self._proposals: list[Entry] = []
-        self._syncs: deque[tuple[int, int | None, int, int]] = deque()
 
     def submit(self, request: Submitted) -> None:
         zxid = self.leading.next_zxid()
         self.leading.reserve(zxid)
+        self.tracker.at(int(self._clock.monotonic() * 1000))
+        timed = self._stats.prepare_time
+        started = self._clock.monotonic() if timed.wanted() else 0.0
         txn = self.prep.prepare(request, zxid, self._clock.wall_ms())
+        if started:
+            timed.show((self._clock.monotonic() - started) * 1000)
+        if isinstance(txn.body, ErrorTxn) and txn.body.err == ErrorCode.QUOTA_EXCEEDED:
+            self._stats.over_quota(request.body)
         self.txns[zxid] = txn
         if not self._proposals:
             self._wake()
@@ -108,21 +117,14 @@ class LeaderUpstream:
         return proposals
 
     def sync(self, session_id: int, cxid: int) -> None:
-        self.sync_from(None, session_id, cxid)
+        self._on_sync_point(session_id, cxid, self.sync_point())
 
-    def sync_from(self, link: int | None, session_id: int, cxid: int) -> None:
-        """Answer when everything numbered so far is committed; ``link`` says where the client is, None for here."""
-        self._syncs.append((self.leading.last_proposed_zxid, link, session_id, cxid))
-        self._wake()
-
-    def release_syncs(self) -> None:
-        """Called after commits have been sent, so that the answer travels behind them."""
-        committed = self.leading.committed_zxid
-        while self._syncs and self._syncs[0][0] <= committed:
-            _, link, session_id, cxid = self._syncs.popleft()
-            self._on_synced(link, session_id, cxid)
+    def sync_point(self) -> int:
+        """The zxid that a sync asked now stands behind: whatever is committed by now is not above it."""
+        return self.leading.last_proposed_zxid
 
     def revalidate(self, session_id: int, timeout_ms: int) -> None:
+        self.tracker.at(int(self._clock.monotonic() * 1000))
         self._on_revalidated(session_id, self.tracker.reattach(session_id, self._server_id) is not None)
 
     def applied(self, txn: Txn) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ConfigError
@@ -91,6 +91,7 @@ class KeeperServer:
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._on_unexpected)
         await self._scope.__aenter__()
         options = options_of(self.config)
         self._disk, recovered = open_disk(self.config, self._loop, self._scope, self._on_synced, self._on_disk_failed)
@@ -204,6 +205,15 @@ class KeeperServer:
 
     def _on_disk_failed(self, error: BaseException) -> None:
         log.critical("the disk failed, so this server stops: %s", error)
+        self.failed.set()
+
+    def _on_unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something that was to be impossible has happened; what this server believes may be wrong now."""
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            loop.default_exception_handler(context)
+            return
+        log.critical("this server stops: %s", context.get("message"), exc_info=error)
         self.failed.set()
 
     # Time.

@@ -20,7 +20,7 @@ from ottla.keeper.messages import (
     Revalidate,
     Revalidated,
     SyncAsk,
-    SyncDone,
+    SyncPoint,
     Touch,
 )
 from ottla.keeper.proto.errors import MarshallingError
@@ -97,7 +97,7 @@ class Kind(IntEnum):
     SNAPSHOT_END = 15
     FORWARD = 20
     SYNC_ASK = 21
-    SYNC_DONE = 22
+    SYNC_POINT = 22
     REVALIDATE = 23
     REVALIDATED = 24
     TOUCH = 25
@@ -155,7 +155,7 @@ _FIXED: dict[type, tuple[Kind, Struct]] = {
     SnapshotBegin: (Kind.SNAPSHOT_BEGIN, Struct(">Bq")),
     SnapshotEnd: (Kind.SNAPSHOT_END, Struct(">B")),
     SyncAsk: (Kind.SYNC_ASK, Struct(">Bqi")),
-    SyncDone: (Kind.SYNC_DONE, Struct(">Bqi")),
+    SyncPoint: (Kind.SYNC_POINT, Struct(">Bqiq")),
     Revalidate: (Kind.REVALIDATE, Struct(">Bqq")),
     Revalidated: (Kind.REVALIDATED, Struct(">Bq?")),
 }

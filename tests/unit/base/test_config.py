@@ -118,6 +118,12 @@ def test_values_from_python_are_held_to_the_same_bounds() -> None:
         Sample(home=Path("/x"), count=12)
 
 
+def test_a_whole_number_may_be_hexadecimal_as_java_allows() -> None:
+    assert sample(size="0xFFFFF").size == 0xFFFFF
+    with pytest.raises(ConfigError):
+        sample(size="FFFFF")
+
+
 def test_an_alias_is_the_same_setting() -> None:
     assert sample(**{"legacy.count": "5"}).count == 5
     assert sample(**{"legacy.count": "5", "count": "5"}).count == 5

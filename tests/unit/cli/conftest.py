@@ -21,6 +21,7 @@ class Ottla:
 
     folder: Path
     standins: str = ""
+    python_path: str = os.fspath(STANDIN)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
@@ -40,7 +41,7 @@ class Ottla:
         return subprocess.Popen(
             [sys.executable, "-m", "ottla", *arguments],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.fspath(STANDIN), "STANDIN": self.standins},
+            env={**os.environ, "PYTHONPATH": self.python_path, "STANDIN": self.standins},
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -15,13 +15,15 @@ from ottla.cli.launch import KeeperRequest, plain
 from .conftest import Ottla
 
 
-def test_help_is_there_within_150_ms() -> None:
+def test_help_takes_less_than_150_ms() -> None:
+    # Of the processor, which is what it takes on an idle machine; the clock would also count other tests.
     def seconds() -> float:
-        begin = time.monotonic()
+        before = os.times()
         subprocess.run([sys.executable, "-m", "ottla", "--help"], check=True, stdout=subprocess.DEVNULL)
-        return time.monotonic() - begin
+        after = os.times()
+        return after.children_user - before.children_user + after.children_system - before.children_system
 
-    assert min(seconds() for _ in range(7)) < 0.15
+    assert min(seconds() for _ in range(5)) < 0.15
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.processes import mode, started
+from ottla.cli.processes import free_ports, is_free, mode, started
 
 from .conftest import Ottla
 
@@ -76,9 +76,7 @@ def test_one_keeper_is_standalone(ottla: Ottla) -> None:
 
 
 def test_a_given_port_is_the_first_of_a_row(ottla: Ottla) -> None:
-    probe = socket.create_server(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-    probe.close()
+    port = next(port for port in free_ports("127.0.0.1", 50) if is_free("127.0.0.1", port + 1))
     done = ottla.run("up", "--dir", "cluster", "--keepers", "2", "--keeper-port", str(port), "--detach")
     assert done.returncode == 0, done.stderr
     assert f"keeper=127.0.0.1:{port},127.0.0.1:{port + 1} " in done.stdout

@@ -58,7 +58,6 @@ def test_defaults_are_those_of_zookeeper(data: Path) -> None:
     assert config.global_outstanding_limit == 1000
     assert config.jute_max_buffer == 1_048_575
     assert config.four_letter_words == ("srvr",)
-    assert config.pre_alloc_kib == 65_536
     assert not config.read_only_enabled
     assert not config.extended_types_enabled
 

@@ -146,10 +146,9 @@ class Learning:
         effects.truncate_to = message.zxid
 
     def on_truncated(self, zxid: int) -> None:
-        if zxid == self._truncating:
-            self.recent.truncate_to(zxid)
-            self.durable.synced_zxid = zxid
-        else:
+        self.recent.truncate_to(zxid)
+        self.recent.applied_zxid = self.durable.synced_zxid = zxid
+        if zxid != self._truncating:
             # We never had the entry the leader took for common ground, so what follows it would leave a hole.
             self.durable.whole = False
             self.failed = f"asked to end at 0x{self._truncating or 0:x}, the history ends at 0x{zxid:x}"

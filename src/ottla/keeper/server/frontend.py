@@ -104,8 +104,11 @@ class Frontend:
 
     def disconnected(self, client: Client) -> None:
         """The connection is gone; the session lives on until it expires or its client comes back."""
-        if client.state is State.CLOSED:
-            return
+        if client.state is not State.CLOSED:
+            self.stats.connections_dropped += 1
+            self._forget(client)
+
+    def _forget(self, client: Client) -> None:
         client.state = State.CLOSED
         self.clients.discard(client)
         self.tree.watches.remove_watcher(client)
@@ -117,7 +120,8 @@ class Frontend:
         self._maybe_resume()
 
     def close(self, client: Client) -> None:
-        self.disconnected(client)
+        if client.state is not State.CLOSED:
+            self._forget(client)
         client.outlet.close()
 
     def close_all(self) -> None:
@@ -128,8 +132,10 @@ class Frontend:
     # Requests.
 
     def on_frame(self, client: Client, frame: bytes) -> None:
+        stats = self.stats
         client.received += 1
-        self.stats.packets_received += 1
+        stats.packets_received += 1
+        stats.bytes_received += len(frame)
         if client.state is not State.OPEN:
             self._on_early_frame(client, frame)
             return
@@ -142,13 +148,22 @@ class Frontend:
         if client.waiting:
             self._queue(client, xid, type_, frame)
         elif (read := READS.get(type_)) is not None:
-            tree = self.tree
+            tree, latency = self.tree, stats.read_latency
+            count = latency.count
+            started = 0.0 if count & latency.mask else self.clock.monotonic()
+            latency.count = count + 1
             try:
                 body = read(tree, client, frame)
-                client.outlet.write(_pack_reply(16 + len(body), xid, tree.last_zxid, 0) + body)
+                size = 16 + len(body)
+                client.outlet.write(_pack_reply(size, xid, tree.last_zxid, 0) + body)
             except KeeperError as e:
-                client.outlet.write(_pack_reply(16, xid, tree.last_zxid, e.code))
-            self._answered(client, type_, xid, 0)
+                size = 16
+                client.outlet.write(_pack_reply(size, xid, tree.last_zxid, e.code))
+            self._answered(client, type_, xid, size, 0)
+            if started:
+                now = self.clock.monotonic()
+                client.last_response_ms = int(now * 1000)
+                stats.read_shown((now - started) * 1000, frame, size)
         else:
             self._queue(client, xid, type_, frame)
 
@@ -166,11 +181,13 @@ class Frontend:
         submit = type_ in _SUBMITTED
         if not submit and not client.waiting:
             self._answer(client, Waiting(xid, type_, frame, 0, False), 0)
+            client.last_response_ms = int(self.clock.monotonic() * 1000)
             return
         client.waiting.append(Waiting(xid, type_, frame, int(self.clock.monotonic() * 1000), submit))
         self._outstanding += 1
         if self._outstanding > self.settings.outstanding_max and not client.paused:
             client.paused = True
+            self.stats.throttled += 1
             client.outlet.pause_reading()
             self._paused.append(client)
         if submit:
@@ -197,6 +214,7 @@ class Frontend:
             self._write(client, reply(xid, 0, ErrorCode.OK))
         else:
             log.warning("closing %s: authentication failed", client.address)
+            self.stats.auth_failed += 1
             self._write(client, reply(xid, 0, ErrorCode.AUTH_FAILED))
             self.close(client)
 
@@ -209,6 +227,7 @@ class Frontend:
             log.warning("closing %s: %s", client.address, e)
             self.close(client)
             return
+        self.stats.connect_requests += 1
         refusal = self._refuse(request)
         if refusal:
             log.info("refusing %s: %s", client.address, refusal)
@@ -249,6 +268,7 @@ class Frontend:
         before = self.by_session.pop(session_id, None)
         if before is not None:
             self.close(before)
+        self.stats.sessions_revalidated += 1
         client.session_id = session_id
         self.by_session[session_id] = client
         if self.upstream.read_only:
@@ -269,7 +289,7 @@ class Frontend:
 
     def _session_opened(self, client: Client) -> None:
         client.state = State.OPEN
-        self.stats.connections_opened += 1
+        client.last_response_ms = int(self.clock.monotonic() * 1000)
         self.touched.add(client.session_id)
         self._write(
             client,
@@ -287,6 +307,8 @@ class Frontend:
         for frame in backlog:
             if client.state is State.OPEN:
                 client.received -= 1
+                self.stats.packets_received -= 1
+                self.stats.bytes_received -= len(frame)
                 self.on_frame(client, frame)
 
     def _session_refused(self, client: Client) -> None:
@@ -302,6 +324,8 @@ class Frontend:
     def apply(self, txn: Txn) -> Result:
         """Apply a committed transaction and answer its client, if that is one of ours."""
         result = self.tree.apply(txn)
+        if self.stats.write_size.wanted():
+            self.stats.written(txn.body)
         client = self.by_session.get(txn.session_id)
         if client is None:
             return result
@@ -343,8 +367,10 @@ class Frontend:
         head = client.waiting.popleft()
         self._outstanding -= 1
         now_ms = int(self.clock.monotonic() * 1000)
+        latency_ms = now_ms - head.since_ms
         client.outlet.write(_pack_reply(16 + len(body), head.xid, self.tree.last_zxid, err) + body)
-        self._answered(client, head.type, head.xid, now_ms - head.since_ms)
+        self._answered(client, head.type, head.xid, 16 + len(body), latency_ms)
+        (self.stats.read_latency if head.type == OpCode.SYNC else self.stats.update_latency).add(latency_ms)
         if head.type == OpCode.CLOSE_SESSION:
             self.close(client)
             return
@@ -352,14 +378,15 @@ class Frontend:
             waiting = client.waiting.popleft()
             self._outstanding -= 1
             self._answer(client, waiting, now_ms - waiting.since_ms)
+        client.last_response_ms = now_ms
         self._maybe_resume()
 
     def _answer(self, client: Client, waiting: Waiting, latency_ms: int) -> None:
         """Answer something whose turn has come: a read, a ping, or what is no request at all."""
         xid, type_ = waiting.xid, waiting.type
+        err, body = 0, b""
         read = READS.get(type_)
         if read is not None:
-            err, body = 0, b""
             try:
                 body = read(self.tree, client, waiting.frame)
             except KeeperError as e:
@@ -369,26 +396,36 @@ class Frontend:
             client.outlet.write(_pack_reply(16, PING_XID, self.tree.last_zxid, 0))
         else:
             log.warning("closing %s: unknown operation %d", client.address, type_)
-            self._write(client, reply(xid, 0, ErrorCode.UNIMPLEMENTED))
+            self._write(client, reply(xid, -1, ErrorCode.UNIMPLEMENTED))
             self.close(client)
             return
-        self._answered(client, type_, xid, latency_ms)
+        self._answered(client, type_, xid, 16 + len(body), latency_ms)
+        self.stats.read_latency.add(latency_ms)
 
-    def _answered(self, client: Client, type_: int, xid: int, latency_ms: int) -> None:
+    def _answered(self, client: Client, type_: int, xid: int, size: int, latency_ms: int) -> None:
+        stats = self.stats
+        stats.response_bytes += size
+        sizes = stats.response_sizes
+        sizes.last = size
+        if not sizes.min <= size <= sizes.max:
+            sizes.add(size)
         client.sent += 1
         client.last_op = OP_NAMES.get(type_, "NA")
         client.last_cxid = xid
         client.last_zxid = self.tree.last_zxid
         client.last_latency_ms = latency_ms
+        if latency_ms:
+            client.latency_total_ms += latency_ms
+            client.latency_max_ms = max(client.latency_max_ms, latency_ms)
+            if latency_ms < client.latency_min_ms or not client.latency_count:
+                client.latency_min_ms = latency_ms
+        elif client.latency_min_ms:
+            client.latency_min_ms = 0
         client.latency_count += 1
-        client.latency_total_ms += latency_ms
-        if latency_ms > client.latency_max_ms:
-            client.latency_max_ms = latency_ms
-        self.stats.answered(type_, latency_ms)
 
     def _write(self, client: Client, data: bytes) -> None:
         client.sent += 1
-        self.stats.packets_sent += 1
+        self.stats.packets_unasked += 1
         client.outlet.write(data)
 
     @property

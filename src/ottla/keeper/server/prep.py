@@ -11,6 +11,7 @@ put back as it was and the transaction says which op failed.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -60,6 +61,8 @@ from ottla.keeper.server.tree import (
     signed64,
     ttl_owner,
 )
+
+log = logging.getLogger(__name__)
 
 
 class Submitted(NamedTuple):
@@ -160,6 +163,12 @@ class Prep:
         except KeeperError as e:
             self._roll_back(mark, step)
             return Txn(request.session_id, request.cxid, zxid, now_ms, OpCode.ERROR, ErrorTxn(e.code), None)
+        except Exception:
+            # The zxid is given away already; without a transaction there would be a hole.
+            log.exception("operation %d of session 0x%x could not be prepared", type_, request.session_id)
+            self._roll_back(mark, step)
+            err = ErrorTxn(ErrorCode.SYSTEM_ERROR)
+            return Txn(request.session_id, request.cxid, zxid, now_ms, OpCode.ERROR, err, None)
         return Txn(request.session_id, request.cxid, zxid, now_ms, type_, body, signed64(self._digest))
 
     def _multi(self, step: _Step, multi: MultiRequest) -> MultiTxn:

@@ -141,6 +141,9 @@ def pack_stat(node: Node) -> bytes:
     cversion = node.cversion * 2 - children
     if cversion > _INT_MAX:
         cversion -= 1 << 32
+    owner = node.ephemeral_owner
+    if owner < 0 and not is_ephemeral(owner):
+        owner = 0  # that a znode is a container, or has a time to live, is not for clients to see
     return STAT.pack(
         node.czxid,
         node.mzxid,
@@ -149,7 +152,7 @@ def pack_stat(node: Node) -> bytes:
         node.version,
         cversion,
         node.aversion,
-        node.ephemeral_owner,
+        owner,
         len(node.data) if node.data else 0,
         children,
         node.pzxid,

@@ -28,20 +28,25 @@ history and no mixture.
 
 Shortening the history
 ----------------------
-``truncate_to`` first builds the tree it is to end with, in memory. Only if that works are the snapshots that show
-too much deleted, then the log behind the zxid; at every point in between the old history is still whole.
+``truncate_to`` first builds the tree it is to end with, in memory, from a snapshot that shows nothing behind the zxid.
+Only if that works are newer snapshots deleted, then the log behind the zxid, newest file first; at every point in
+between, what is on disk is a prefix of the old history.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
-from ottla.base.errors import ConfigError, CorruptionError, Error
-from ottla.keeper.proto.txns import DIGEST_VERSION, Entry
+from ottla.base.errors import ConfigError, CorruptionError
+from ottla.keeper.proto.txns import Entry
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store.durable import (
     AtomicFile,
@@ -58,10 +63,11 @@ from ottla.keeper.store.durable import (
 )
 from ottla.keeper.store.entries import LOG_PREFIX
 from ottla.keeper.store.epochs import ACCEPTED_EPOCH, CURRENT_EPOCH, read_epoch, settle_epochs, write_epoch
-from ottla.keeper.store.recovery import Loaded, Recent, load_snapshot, needed_logs, read_snapshot, replay
+from ottla.keeper.store.recovery import Loaded, load_snapshot, needed_logs, read_snapshot, replay
 from ottla.keeper.store.snapshot import SNAPSHOT_PREFIX, Snapshot, encode, is_whole, snapshot_name
 from ottla.keeper.store.synced import Mark, read_mark
 from ottla.keeper.store.txnlog import PRE_ALLOC_SIZE_KIB, TxnLog
+from ottla.keeper.store.writing import Installation, SnapshotWriting
 
 logger = logging.getLogger(__name__)
 
@@ -69,10 +75,6 @@ VERSION_DIRECTORY = "version-2"
 INSTALLED_PREFIX = "installed"
 RECENT_COUNT = 500
 RECENT_BYTES = 16 << 20
-
-
-class TruncationError(Error):
-    """The history cannot be shortened to the zxid asked for; nothing was changed. A snapshot has to replace it."""
 
 
 class Recovered(NamedTuple):
@@ -86,15 +88,12 @@ class Recovered(NamedTuple):
     current_epoch: int
     recent: list[Entry]
     """The last entries without a gap, up to ``last_zxid``: what lagging followers are brought up to date with."""
+    recent_base: int
+    """The zxid in front of the first of them; part of the history, too."""
     snapshot_zxid: int
     replayed: int
     """How many transactions lie behind the snapshot."""
     digest_mismatches: int
-
-    @property
-    def blank(self) -> bool:
-        """True if this server has never held any history."""
-        return self.last_zxid == 0 and self.current_epoch == 0
 
 
 class DataDir:
@@ -110,13 +109,16 @@ class DataDir:
         recent_count: int = RECENT_COUNT,
         recent_bytes: int = RECENT_BYTES,
     ) -> None:
-        self.snapshots = data_dir / VERSION_DIRECTORY
-        self.logs = (data_log_dir or data_dir) / VERSION_DIRECTORY
+        self.snapshots = data_dir.resolve() / VERSION_DIRECTORY
+        self.logs = (data_log_dir or data_dir).resolve() / VERSION_DIRECTORY
         self._directories = tuple(dict.fromkeys((self.snapshots, self.logs)))
         self._pre_alloc_size = pre_alloc_size
         self._trust_empty_snapshot = trust_empty_snapshot
-        self._recent_bounds = recent_count, recent_bytes
+        self._recent_count = recent_count
+        self._recent_bytes = recent_bytes
         self._log: TxnLog | None = None
+        self._generation = 0  # how often the history was replaced or shortened
+        self._change = Lock()  # held by whoever adds or removes a snapshot
         self._locks: list[int] = []
         try:
             for directory in self._directories:
@@ -133,102 +135,100 @@ class DataDir:
         for directory in self._directories:
             remove_temporaries(directory)
         self._resume_install()
-        if self._is_blank():
-            self.save_snapshot(DataTree())
-        loaded = self._load(self._snapshot_files(), mark=read_mark(self.logs))
+        loaded = self._replay(self._start(), mark=read_mark(self.logs))
         self._make_true(loaded)
+        accepted, current = settle_epochs(self.snapshots, loaded.last_zxid)
         self._log = TxnLog(
             self.logs,
             base_zxid=loaded.snapshot_zxid,
             last_zxid=loaded.last_zxid,
             pre_alloc_size=self._pre_alloc_size,
         )
-        return self._recovered(loaded)
+        return Recovered(
+            loaded.tree,
+            self._log,
+            loaded.last_zxid,
+            accepted,
+            current,
+            loaded.recent,
+            loaded.recent_base,
+            loaded.snapshot_zxid,
+            loaded.replayed,
+            loaded.digest_mismatches,
+        )
 
-    def snapshot_writer(self, zxid: int) -> AtomicFile:
-        """Where the chunks of ``encode`` go; to be committed when they are through.
-
-        The log is synced before the file gets its name: a fuzzy snapshot shows effects of transactions up to its
-        end, and must never be found with a log that does not reach as far.
-        """
-        before = None if self._log is None else self._log.sync
-        return AtomicFile(self.snapshots / snapshot_name(zxid), before_rename=before)
-
-    def save_snapshot(self, tree: DataTree) -> Path:
-        """Write a snapshot in one go."""
-        with self.snapshot_writer(tree.last_zxid) as file:
-            for chunk in encode(tree):
-                file.write(chunk)
-            file.commit()
-        return file.path
-
-    def receive_snapshot(self, zxid: int) -> AtomicFile:
-        """Where the chunks of a snapshot from another server go, for ``install``."""
-        return AtomicFile(self.snapshots / f"{INSTALLED_PREFIX}.{zxid:x}")
-
-    def install(self, received: AtomicFile, zxid: int) -> DataTree:
-        """Replace the history by a received snapshot, or raise and keep the old one."""
+    @property
+    def log(self) -> TxnLog:
         assert self._log is not None, "recover first"
-        received.flush()
-        tree = read_snapshot(received.temporary, zxid).tree
-        try:
-            received.commit()
-            self._log.reset(zxid)
-            self._finish_install(received.path, zxid)
-        except OSError as error:
-            self._log.break_off(error)
-            raise
-        return tree
+        return self._log
+
+    def begin_snapshot(self, tree: DataTree) -> SnapshotWriting:
+        """A snapshot at the last zxid of ``tree``, which may go on changing between its chunks."""
+        file = AtomicFile(self.snapshots / snapshot_name(tree.last_zxid))
+        return SnapshotWriting(file, encode(tree), partial(self._publish, self._generation))
+
+    def save_snapshot(self, tree: DataTree) -> int:
+        """Write a snapshot in one go; its zxid."""
+        zxid = tree.last_zxid
+        with self.begin_snapshot(tree) as writing:
+            for chunk in writing.chunks:
+                writing.write(chunk)
+            writing.commit()
+        return zxid
+
+    def begin_install(self, zxid: int) -> Installation:
+        """A snapshot from another server, to replace the history."""
+        return Installation(AtomicFile(self.snapshots / f"{INSTALLED_PREFIX}.{zxid:x}"), zxid, self._install)
 
     def install_snapshot(self, chunks: Iterable[bytes], zxid: int) -> DataTree:
-        with self.receive_snapshot(zxid) as received:
+        """Replace the history by a snapshot in one go."""
+        with self.begin_install(zxid) as installation:
             for chunk in chunks:
-                received.write(chunk)
-            return self.install(received, zxid)
+                installation.write(chunk)
+            return installation.commit()[1]
 
-    def truncate_to(self, zxid: int) -> Recovered:
-        """Undo everything behind ``zxid``, or raise ``TruncationError``. The old tree is not to be used any more."""
-        assert self._log is not None, "recover first"
-        files = self._snapshot_files()
-        try:
-            loaded = self._load([file for file in files if file.zxid <= zxid], mark=None, limit=zxid)
-        except CorruptionError as error:
-            raise TruncationError(f"cannot truncate to 0x{zxid:x}: {error}") from error
-        if loaded.last_zxid != zxid:
-            raise TruncationError(f"cannot truncate to 0x{zxid:x}: the log has 0x{loaded.last_zxid:x} before it")
-        try:
-            remove_in_order(file.path for file in reversed(files) if file.zxid > loaded.snapshot_zxid)
-        except OSError as error:
-            self._log.break_off(error)
-            raise
-        self._log.base_zxid = loaded.snapshot_zxid
-        left = self._log.truncate_to(zxid)
-        assert left == zxid, f"0x{left:x} left of a log truncated to 0x{zxid:x}"
-        return self._recovered(loaded)
+    def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
+        """Undo everything behind ``zxid``; where the history ends now, and the tree as of there.
 
-    def set_accepted_epoch(self, epoch: int) -> None:
+        It ends earlier where the history has no such zxid, and stays as it is where no snapshot is old enough.
+        """
+        with self._change:
+            self._generation += 1
+            files = self._snapshot_files()
+            found = load_snapshot([file for file in files if file.zxid <= zxid], end_zxid_max=zxid)
+            if found is None:
+                loaded = self._replay(self._start(), mark=None)
+                return loaded.last_zxid, loaded.tree
+            loaded = self._replay(found, mark=None, limit=zxid)
+            with self._breaking():
+                remove_in_order(file.path for file in reversed(files) if file.zxid > loaded.snapshot_zxid)
+                self.log.base_zxid = loaded.snapshot_zxid
+                left = self.log.truncate_to(loaded.last_zxid)
+            assert left == loaded.last_zxid, f"0x{left:x} left of a log truncated to 0x{loaded.last_zxid:x}"
+            return left, loaded.tree
+
+    def write_accepted_epoch(self, epoch: int) -> None:
         write_epoch(self.snapshots, ACCEPTED_EPOCH, epoch)
 
-    def set_current_epoch(self, epoch: int) -> None:
+    def write_current_epoch(self, epoch: int) -> None:
         write_epoch(self.snapshots, CURRENT_EPOCH, epoch)
 
     def purge(self, retain: int) -> list[Path]:
         """Delete all but the newest ``retain`` whole snapshots, and the logs that none of those needs."""
         assert retain >= 1, "the last snapshot is never purged"
-        files = self._snapshot_files()
-        kept: list[Numbered] = []
-        for file in reversed(files):
-            if len(kept) < retain and is_whole(file.path):
-                kept.append(file)
-        if not kept:
-            return []
-        oldest = kept[-1].zxid
-        logs = numbered(self.logs, LOG_PREFIX)
-        needed = needed_logs(logs, oldest)
-        # Snapshots first: one that is left without its logs would be of no use to fall back on.
-        doomed = [file.path for file in (*files, *logs) if file.zxid < oldest and file not in needed]
-        remove_in_order(doomed)
-        return doomed
+        generation = self._generation
+        whole = (file for file in reversed(self._snapshot_files()) if is_whole(file.path))
+        kept = list(islice(whole, retain))
+        with self._change:
+            if not kept or generation != self._generation:
+                return []
+            oldest = kept[-1].zxid
+            logs = numbered(self.logs, LOG_PREFIX)
+            needed = needed_logs(logs, oldest)
+            # Snapshots first: one that is left without its logs would be of no use to fall back on.
+            doomed = [f.path for f in (*self._snapshot_files(), *logs) if f.zxid < oldest and f not in needed]
+            remove_in_order(doomed)
+            return doomed
 
     def close(self) -> None:
         try:
@@ -238,18 +238,49 @@ class DataDir:
             while self._locks:
                 os.close(self._locks.pop())
 
-    def _load(self, files: list[Numbered], *, mark: Mark | None, limit: int | None = None) -> Loaded:
-        found = load_snapshot(files, end_zxid_max=limit)
+    def _publish(self, generation: int, file: AtomicFile) -> bool:
+        # A fuzzy snapshot shows effects of transactions up to its end; never may a crash leave it with a log that
+        # does not reach as far.
+        if self._log is not None:
+            self._log.sync()
+        with self._change:
+            if generation == self._generation:
+                file.commit()
+            return generation == self._generation
+
+    def _install(self, received: AtomicFile, zxid: int) -> None:
+        """Steps 2 to 4 of replacing the history."""
+        with self._change, self._breaking():
+            self._generation += 1
+            received.commit()
+            self.log.reset(zxid)
+            self._finish_install(received.path, zxid)
+
+    def _start(self) -> tuple[int, Snapshot]:
+        """The snapshot to start from; a blank server gets one."""
+        found = load_snapshot(self._snapshot_files())
         if found is None:
-            if not self._trust_empty_snapshot or limit is not None:
+            if self._trust_empty_snapshot:
+                logger.warning("%s: no usable snapshot; snapshot.trust.empty says to do without", self.snapshots)
+            elif not self._is_blank():
                 raise CorruptionError(
                     f"{self.snapshots}: no usable snapshot, but this server has had data. Restore one from a backup; "
                     f"or, if other servers of the ensemble hold the data, empty the data directories. With "
                     f"snapshot.trust.empty=true the log alone is believed"
                 )
-            logger.warning("%s: no snapshot; the log alone is believed, as snapshot.trust.empty asks", self.snapshots)
-            found = 0, Snapshot(DataTree(), 0, 0, 0, DIGEST_VERSION)
-        return replay(*found, self.logs, mark, Recent(*self._recent_bounds), limit)
+            self.save_snapshot(DataTree())
+            found = 0, read_snapshot(self.snapshots / snapshot_name(0), 0)
+        return found
+
+    def _replay(self, found: tuple[int, Snapshot], *, mark: Mark | None, limit: int | None = None) -> Loaded:
+        return replay(
+            *found,
+            self.logs,
+            mark=mark,
+            recent_count=self._recent_count,
+            recent_bytes=self._recent_bytes,
+            limit=limit,
+        )
 
     def _make_true(self, loaded: Loaded) -> None:
         """Carry out the repair, and put on disk what was only in the page cache."""
@@ -266,31 +297,27 @@ class DataDir:
         if repair.cut is not None:
             cut(*repair.cut)
 
-    def _recovered(self, loaded: Loaded) -> Recovered:
-        assert self._log is not None
-        return Recovered(
-            loaded.tree,
-            self._log,
-            loaded.last_zxid,
-            *settle_epochs(self.snapshots, loaded.last_zxid),
-            loaded.recent,
-            loaded.snapshot_zxid,
-            loaded.replayed,
-            loaded.digest_mismatches,
-        )
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Steps after whose failure the log does not know what it continues."""
+        try:
+            yield
+        except OSError as error:
+            self.log.break_off(error)
+            raise
 
     def _is_blank(self) -> bool:
         if self._snapshot_files() or numbered(self.logs, LOG_PREFIX):
             return False
-        epochs = [read_epoch(self.snapshots, name) for name in (ACCEPTED_EPOCH, CURRENT_EPOCH)]
-        return self._trust_empty_snapshot or not any(epochs)
+        return not any(read_epoch(self.snapshots, name) for name in (ACCEPTED_EPOCH, CURRENT_EPOCH))
 
     def _snapshot_files(self) -> list[Numbered]:
         return numbered(self.snapshots, SNAPSHOT_PREFIX)
 
     def _resume_install(self) -> None:
         installed = numbered(self.snapshots, INSTALLED_PREFIX)
-        assert len(installed) <= 1, f"{self.snapshots}: two snapshots were being installed"
+        if len(installed) > 1:
+            raise CorruptionError(f"{self.snapshots}: two snapshots were being installed at once; which one is unknown")
         for file in installed:
             logger.warning("finishing the installation of snapshot 0x%x", file.zxid)
             read_snapshot(file.path, file.zxid)

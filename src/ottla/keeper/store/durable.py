@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -131,16 +131,11 @@ def remove_temporaries(directory: Path) -> None:
 
 
 class AtomicFile:
-    """A file that appears under its name all at once, at ``commit``; without one, leaving the block discards it.
+    """A file that appears under its name all at once, at ``commit``; without one, leaving the block discards it."""
 
-    ``before_rename`` runs once the bytes are on disk and before the name is: whatever the file relies on is made
-    safe there.
-    """
-
-    def __init__(self, path: Path, before_rename: Callable[[], object] | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.temporary = path.parent / f"{TEMPORARY_PREFIX}{path.name}"
-        self._before_rename = before_rename
         self._fd = os.open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
         self._open = True
 
@@ -153,8 +148,6 @@ class AtomicFile:
 
     def commit(self) -> None:
         self.flush()
-        if self._before_rename is not None:
-            self._before_rename()
         self._close()
         rename(self.temporary, self.path)
 

@@ -22,11 +22,13 @@ but with every transaction after the starting zxid applied again it becomes the 
 idempotent. So a snapshot is named after the zxid at its *start*, its last sections carry the zxid and digest at its
 *end*, and until the log has been replayed that far nothing about it can be compared.
 
-The ACL map is written before the znodes, so a znode may show up with an ACL that is not in the map. A transaction
-after the starting zxid gave it that ACL and will be replayed. If it created the znode, the znode is left out, with
-all below it: the replay creates it. If it was a setACL, the znode is written with an ACL that admits nobody, which
-the replay replaces. An id that is not in the map would do neither in ZooKeeper: it is numbered anew there, and may
-come to mean another ACL.
+Znodes created after the start are left out with all below them: the replay creates them. Were one written that
+took the place of an older one, the replay would first delete it for the older one's sake, under whatever it has below
+it by then.
+
+The ACL map is written before the znodes, so a znode may show up with an ACL that is not in the map. A setACL after the
+start gave it that ACL and will be replayed; until then the znode has one that admits nobody. An id that is not in the
+map would do worse in ZooKeeper: it is numbered anew there, and may come to mean another ACL.
 """
 
 from __future__ import annotations
@@ -85,9 +87,10 @@ def snapshot_name(zxid: int) -> str:
 def encode(tree: DataTree, *, slice_nodes: int = SLICE_NODES) -> Iterator[bytes]:
     """A snapshot at ``tree.last_zxid``, in chunks of at most ``slice_nodes`` znodes and not much above a mebibyte.
 
-    The tree may change between chunks. The starting zxid is that of this call, not of the first chunk.
+    The tree may change between chunks, some of which are empty: nothing but a chance to do so. The starting zxid is that
+    of this call, not of the first chunk.
     """
-    return _sealed(_encode_tree(tree, tree.last_zxid, dict(tree.sessions), slice_nodes), tree)
+    return _sealed(_encode_tree(tree, dict(tree.sessions), list(tree.nodes.values()), slice_nodes), tree)
 
 
 def decode(chunks: Iterable[bytes], zxid: int, *, size: int | None = None) -> Snapshot:
@@ -105,7 +108,11 @@ def decode(chunks: Iterable[bytes], zxid: int, *, size: int | None = None) -> Sn
 
 def is_whole(path: Path) -> bool:
     """True if every byte of a snapshot file is what was written: the last seal covers all before it."""
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return False
+    with file:
         left = os.fstat(file.fileno()).st_size - _SEAL_BYTES
         if left < len(_SNAPSHOT_HEADER) or file.read(8) != _SNAPSHOT_HEADER[:8]:
             return False
@@ -137,14 +144,18 @@ def _sealed(body: Iterator[bytes], tree: DataTree) -> Iterator[bytes]:
     yield bytes(tail)
 
 
-def _encode_tree(tree: DataTree, zxid: int, sessions: dict[int, int], slice_nodes: int) -> Iterator[bytes]:
+def _encode_tree(tree: DataTree, sessions: dict[int, int], nodes: list[Node], slice_nodes: int) -> Iterator[bytes]:
     out = bytearray(_SNAPSHOT_HEADER)
     put_int(out, len(sessions))
     for session_id, timeout_ms in sessions.items():
         out += _SESSION.pack(session_id, timeout_ms)
     yield bytes(out)
     acl_ids: AclIds = {OPEN_ACL_UNSAFE: _OPEN_ACL_ID, CLOSED_ACL: _CLOSED_ACL_ID}
-    yield from _collect_acls(tree, acl_ids, slice_nodes)
+    newest_czxid = 0
+    for start in range(0, len(nodes), slice_nodes):
+        newest_czxid = max(newest_czxid, _collect_acls(nodes[start : start + slice_nodes], acl_ids))
+        yield b""
+    nodes.clear()
     out = bytearray()
     put_int(out, len(acl_ids) - 1)
     for acl, acl_id in acl_ids.items():
@@ -152,7 +163,7 @@ def _encode_tree(tree: DataTree, zxid: int, sessions: dict[int, int], slice_node
             out += LONG.pack(acl_id)
             put_acls(out, acl)
     count = 0
-    for path, node in _walk(tree, zxid, acl_ids):
+    for path, node in _walk(tree, newest_czxid):
         _put_node(out, path, node, acl_ids)
         count += 1
         if count >= slice_nodes or len(out) >= SLICE_BYTES:
@@ -161,18 +172,18 @@ def _encode_tree(tree: DataTree, zxid: int, sessions: dict[int, int], slice_node
     yield bytes(out) + _ROOT_MARK
 
 
-def _collect_acls(tree: DataTree, acl_ids: AclIds, slice_nodes: int) -> Iterator[bytes]:
-    """Number the ACLs in use. Yields nothing but pauses: looking at a million znodes takes a while, too."""
-    nodes = list(tree.nodes.values())
-    for start in range(0, len(nodes), slice_nodes):
-        for node in nodes[start : start + slice_nodes]:
-            if node.acl not in acl_ids:
-                acl_ids[node.acl] = len(acl_ids)
-        yield b""
+def _collect_acls(nodes: list[Node], acl_ids: AclIds) -> int:
+    """Number the ACLs of some znodes; return the newest zxid that created one of them."""
+    newest = 0
+    for node in nodes:
+        if node.acl not in acl_ids:
+            acl_ids[node.acl] = len(acl_ids)
+        newest = max(newest, node.czxid)
+    return newest
 
 
-def _walk(tree: DataTree, zxid: int, acl_ids: AclIds) -> Iterator[tuple[str, Node]]:
-    """The znodes, parents first; a child only below a parent that was yielded."""
+def _walk(tree: DataTree, newest_czxid: int) -> Iterator[tuple[str, Node]]:
+    """The znodes that are as old as the snapshot, parents first; a child only below a parent that was yielded."""
     nodes = tree.nodes
     root = nodes["/"]
     yield "", root
@@ -185,13 +196,11 @@ def _walk(tree: DataTree, zxid: int, acl_ids: AclIds) -> Iterator[tuple[str, Nod
             continue
         path = f"{parent}/{name}"
         node = nodes.get(path)
-        if node is None or (node.acl not in acl_ids and node.czxid > zxid):
+        if node is None or node.czxid > newest_czxid:
             continue
-        # The children are listed before the znode is handed out, so what is created meanwhile is left to the log.
-        children = list(node.children or ())
         yield path, node
-        if children:
-            stack.append((path, iter(children)))
+        if node.children:
+            stack.append((path, iter(list(node.children))))
 
 
 def _put_node(out: bytearray, path: str, node: Node, acl_ids: AclIds) -> None:

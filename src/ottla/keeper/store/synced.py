@@ -13,7 +13,7 @@ cutting would silently undo what was acknowledged. The bytes alone cannot tell t
       4   Adler-32 of the above
 
 It is rewritten after every sync, into the page cache only, where it survives the death of the process; it is synced
-itself from time to time. After a power cut it may therefore lag, never lead, and a lagging mark errs towards
+itself before and after the first sync of a file, and from time to time. After a power cut it may therefore lag, never lead, and a lagging mark errs towards
 cutting only where damage and a power cut meet in the last stretch of the log. ZooKeeper ignores the file, and without
 it, or behind logs that ZooKeeper wrote, doubt means refusing to start.
 """
@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from zlib import adler32
 
 SYNCED_NAME = "synced"
@@ -60,10 +60,9 @@ class SyncMark:
     def __init__(self, directory: Path) -> None:
         self._fd = os.open(directory / SYNCED_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def write(self, mark: Mark) -> Self:
+    def write(self, mark: Mark) -> None:
         body = _MARK.pack(*mark)
         os.pwrite(self._fd, body + _SEAL.pack(adler32(body)), 0)
-        return self
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
