@@ -8,6 +8,7 @@ with watches, syncs followed by reads. One more client holds a recursive watch o
 from __future__ import annotations
 
 import random
+import socket
 import time
 from collections.abc import Sequence
 from threading import Event, Thread
@@ -148,21 +149,21 @@ class Load:
         seed: str = "0",
         pace_s: float = 0.03,
         silence_s: float = 2.0,
-        open_socket: Opener | None = None,
+        open_socket: Opener = socket.create_connection,
     ) -> None:
         self.history = history
-        self._servers = servers
         # Some sessions are short enough to end while a fault lasts.
         timeouts_ms = [2000 if number % 3 == 2 else 30_000 for number in range(workers)]
-        opened = {} if open_socket is None else {"open_socket": open_socket}
-        clients = [
-            Client(f"w{number}", servers, history, timeout_ms=timeout_ms, silence_s=silence_s, **opened)
-            for number, timeout_ms in enumerate(timeouts_ms)
-        ]
-        onlooker = Client("onlooker", servers, history, silence_s=silence_s, **opened)
+
+        def client(name: str, timeout_ms: int = 30_000) -> Client:
+            return Client(
+                name, servers, history, timeout_ms=timeout_ms, silence_s=silence_s, open_socket=open_socket
+            )
+
+        clients = [client(f"w{number}", timeout_ms) for number, timeout_ms in enumerate(timeouts_ms)]
         self.workers = [Worker(client, seed, pace_s) for client in clients]
-        self.workers.append(Worker(onlooker, seed, pace_s, looks_on=True))
-        self._setup = Client("setup", servers, history, silence_s=silence_s, **opened)
+        self.workers.append(Worker(client("onlooker"), seed, pace_s, looks_on=True))
+        self._setup = client("setup")
 
     @property
     def acked(self) -> int:

@@ -10,7 +10,8 @@ the last write, all are killed, and their data directories are held against what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +21,7 @@ from tests.chaos.history import Event, History, operations
 from tests.chaos.load import Load
 from tests.chaos.remains import read_remains
 from tests.chaos.witness import OTTLA, Rules, check
-from tests.peers import Ensemble, four_letter_word, wait_until
+from tests.peers import Ensemble, wait_until
 
 E = TypeVar("E", bound=Ensemble)
 
@@ -49,24 +50,26 @@ def trial(
     *,
     rules: Rules = OTTLA,
     servers: list[Address] | None = None,
-    open_socket: Opener | None = None,
+    open_socket: Opener = socket.create_connection,
+    data: Sequence[Path] | None = None,
     workers: int = 4,
     silence_s: float = 2.0,
 ) -> Iterator[tuple[E, Load]]:
+    """``data`` are the data directories to judge, where they are not where the ensemble thinks."""
     history = History(folder / "history.jsonl")
-    load = Load(
-        servers or addresses(ensemble), history, workers=workers, silence_s=silence_s, open_socket=open_socket
-    )
+    servers = servers or addresses(ensemble)
+    load = Load(servers, history, workers=workers, silence_s=silence_s, open_socket=open_socket)
     try:
         with ensemble:
             with load:
                 yield ensemble, load
                 revive(ensemble)
                 load.finish()
-            wait_level(ensemble, newest_zxid(history.events))
-        verdict(ensemble, history, folder, rules)
+            wait_level(servers, newest_zxid(history.events), open_socket)
+        findings = judge(history, folder, data or data_of(ensemble), rules)
     finally:
         history.close()
+    assert not findings, f"{len(findings)} findings, see {folder}:\n" + "\n".join(findings[:FINDINGS_SHOWN])
 
 
 def revive(ensemble: Ensemble) -> None:
@@ -82,31 +85,28 @@ def newest_zxid(events: list[Event]) -> int:
     return max((op.zxid for op in operations(events) if op.phase == "ok"), default=0)
 
 
-def wait_level(ensemble: Ensemble, zxid: int) -> None:
+def wait_level(servers: Iterable[Address], zxid: int, open_socket: Opener = socket.create_connection) -> None:
     """Until every server has applied ``zxid``."""
-    for index in range(len(ensemble.servers)):
+    for address in servers:
 
-        def has_it(index: int = index) -> bool:
-            return server_zxid(ensemble.client_ports[index]) >= zxid
+        def has_it(address: Address = address) -> bool:
+            return server_zxid(address, open_socket) >= zxid
 
-        wait_until(has_it, timeout_s=30, what=f"server {index} has 0x{zxid:x}")
-
-
-def server_zxid(port: int) -> int:
-    for line in four_letter_word(port, "srvr").splitlines():
-        if line.startswith("Zxid: "):
-            return int(line.split()[1], 16)
-    return -1
+        wait_until(has_it, timeout_s=30, what=f"{address} has 0x{zxid:x}")
 
 
-def verdict(ensemble: Ensemble, history: History, folder: Path, rules: Rules = OTTLA) -> None:
-    findings = judge(ensemble, history, folder, rules)
-    assert not findings, f"{len(findings)} findings, see {folder}:\n" + "\n".join(findings[:FINDINGS_SHOWN])
+def server_zxid(address: Address, open_socket: Opener = socket.create_connection) -> int:
+    with open_socket(address, 5) as peer, peer.makefile("r") as answer:
+        peer.sendall(b"srvr")
+        found = [line.split()[1] for line in answer if line.startswith("Zxid: ")]
+    return int(found[0], 16) if found else -1
 
 
-def judge(ensemble: Ensemble, history: History, folder: Path, rules: Rules = OTTLA) -> list[str]:
-    """What the witness says about servers that have been stopped."""
-    remains = [
-        read_remains(str(index + 1), ensemble.data(index), folder) for index in range(len(ensemble.servers))
-    ]
+def judge(history: History, folder: Path, data: Sequence[Path], rules: Rules = OTTLA) -> list[str]:
+    """What the witness says about servers that have been stopped, by their data directories."""
+    remains = [read_remains(str(number), path, folder) for number, path in enumerate(data, 1)]
     return check(history.events, remains, rules)
+
+
+def data_of(ensemble: Ensemble) -> list[Path]:
+    return [ensemble.data(index) for index in range(len(ensemble.servers))]

@@ -8,8 +8,8 @@ The replayed log says what changed when. For each session the answers and events
     set_watches, on reconnect    arms again whatever has not fired, for changes behind that answer; where the znode has
                                  come and gone meanwhile a watch for its creation has nothing to tell
 
-A recursive watch is armed for every change below its path, in order; those made while the client was away are lost
-to it, as they are with ZooKeeper.
+A recursive watch is armed for every change below its path, in order; within one transaction there is none. Changes
+made while the client was away are lost to it, as they are with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class _Watcher:
         self._armed: dict[tuple[Kind, str], Trigger | None] = {}
         self._recursive: str | None = None
         self._next = 0  # of all changes, the first that the recursive watch has not told
+        self._ahead: set[int] = set()  # those behind it that it has told, of the same transaction
 
     def on_answer(self, op: Op, seen: Mapping[int, int]) -> Iterator[str]:
         if op.f == "set_watches":
@@ -123,12 +124,15 @@ class _Watcher:
             del self._armed[key]
 
     def _on_recursive(self, fired: Trigger) -> Iterator[str]:
-        expected = self._peek()
-        if fired != expected:
-            yield f"Z8: {self._proc} is told {fired} by its recursive watch, and expects {expected}"
-            self._skip_to(fired.zxid)
-        else:
-            self._next += 1
+        expected, every = self._peek(), self._told.all
+        for at in range(self._next, len(every)):
+            if expected is None or every[at].zxid != expected.zxid:
+                break
+            if every[at] == fired and at not in self._ahead:
+                self._ahead.add(at)
+                return
+        yield f"Z8: {self._proc} is told {fired} by its recursive watch, and expects {expected}"
+        self._skip_to(fired.zxid)
 
     def _check_overdue(self, op: Op) -> Iterator[str]:
         for key, trigger in list(self._armed.items()):
@@ -151,8 +155,11 @@ class _Watcher:
         """The next change the recursive watch is to tell."""
         if self._recursive is None:
             return None
-        every = self._told.all
-        while self._next < len(every) and not _is_below(every[self._next].path, self._recursive):
+        every, ahead = self._told.all, self._ahead
+        while self._next < len(every) and (
+            self._next in ahead or not _is_below(every[self._next].path, self._recursive)
+        ):
+            ahead.discard(self._next)
             self._next += 1
         return every[self._next] if self._next < len(every) else None
 

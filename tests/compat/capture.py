@@ -23,7 +23,7 @@ WORDS_FOLDER = HERE / "zookeeper-3.9.5-4lw"
 METRICS_FILE = HERE / "zookeeper-3.9.5-metrics.txt"
 MNTR_FILE = HERE / "zookeeper-3.9.5-mntr.txt"
 
-WORDS = "ruok srvr stat mntr cons conf envi dump wchs wchc wchp isro crst srst".split()
+WORDS = ["ruok", "srvr", "stat", "mntr", "cons", "conf", "envi", "dump", "wchs", "wchc", "wchp", "isro", "crst", "srst"]
 """The words that reset come last, so that the others show counters."""
 
 PROVIDER_NOTE = "metrics of ZooKeeper 3.9.5, rendered by zookeeper-prometheus-metrics 3.9.4 (Maven has no 3.9.5 of it)"
@@ -76,8 +76,9 @@ def _anonymous(answer: str, real: Ensemble) -> str:
     for line in answer.splitlines():
         key = line.split("=", 1)[0]
         if key.startswith(("java.", "os.", "user.", "host.name")) or key in ("dataDir", "dataLogDir"):
-            line = f"{key}=..."
-        lines.append(line.replace(str(real.home), "..."))
+            lines.append(f"{key}=...")
+        else:
+            lines.append(line.replace(str(real.home), "..."))
     return "\n".join(lines) + ("\n" if answer.endswith("\n") else "")
 
 

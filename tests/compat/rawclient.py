@@ -107,17 +107,17 @@ class Cursor:
         self.at += count
         return self.data[self.at - count : self.at]
 
-    def int(self) -> int:
+    def int_(self) -> int:
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def long(self) -> int:
         return int.from_bytes(self.take(8), "big", signed=True)
 
-    def bool(self) -> bool:
+    def bool_(self) -> bool:
         return self.take(1) != b"\x00"
 
     def buffer(self) -> bytes | None:
-        length = self.int()
+        length = self.int_()
         return None if length == -1 else self.take(length)
 
     def string(self) -> str | None:
@@ -125,7 +125,7 @@ class Cursor:
         return None if value is None else value.decode("utf-8", "surrogatepass")
 
     def vector(self, read: Callable[[], object]) -> tuple[object, ...] | None:
-        length = self.int()
+        length = self.int_()
         return None if length == -1 else tuple(read() for _ in range(length))
 
     def rest(self) -> bytes:
@@ -138,8 +138,8 @@ Fields = tuple[tuple[str, Value], ...]
 
 def _stat(c: Cursor) -> Value:
     czxid, mzxid, ctime, mtime = c.long(), c.long(), c.long(), c.long()
-    version, cversion, aversion, owner = c.int(), c.int(), c.int(), c.long()
-    length, children, pzxid = c.int(), c.int(), c.long()
+    version, cversion, aversion, owner = c.int_(), c.int_(), c.int_(), c.long()
+    length, children, pzxid = c.int_(), c.int_(), c.long()
     return (
         ("czxid", Zxid(czxid)),
         ("mzxid", Zxid(mzxid)),
@@ -164,20 +164,22 @@ def _names(c: Cursor) -> Value:
 def _multi(c: Cursor) -> Value:
     results: list[Value] = []
     while True:
-        opcode, done, error = c.int(), c.bool(), c.int()
+        opcode, done, error = c.int_(), c.bool_(), c.int_()
         if done:
             return (*results, ("end", opcode, error))
-        read = {ERROR: (("error", Cursor.int),), GET_CHILDREN: (("children", _names),)}.get(opcode)
+        read = {ERROR: (("error", Cursor.int_),), GET_CHILDREN: (("children", _names),)}.get(opcode)
         fields = read or REPLIES.get(opcode, ())
         results.append((NAMES.get(opcode, opcode), error, tuple((name, take(c)) for name, take in fields)))
 
 
 def _acls(c: Cursor) -> Value:
-    return c.vector(lambda: (c.int(), c.string(), c.string()))
+    return c.vector(lambda: (c.int_(), c.string(), c.string()))
 
 
 def _identities(c: Cursor) -> Value:
-    return c.vector(lambda: (c.string(), c.string()))
+    """In no particular order either."""
+    pairs = c.vector(lambda: (c.string(), c.string()))
+    return None if pairs is None else tuple(sorted(pairs, key=str))
 
 
 REPLIES: dict[int, tuple[tuple[str, Callable[[Cursor], Value]], ...]] = {
@@ -197,8 +199,8 @@ REPLIES: dict[int, tuple[tuple[str, Callable[[Cursor], Value]], ...]] = {
     MULTI_READ: (("results", _multi),),
     RECONFIG: (("data", Cursor.buffer), ("stat", _stat)),
     GET_EPHEMERALS: (("paths", _names),),
-    GET_ALL_CHILDREN_NUMBER: (("number", Cursor.int),),
-    ADD_WATCH: (("error", Cursor.int),),
+    GET_ALL_CHILDREN_NUMBER: (("number", Cursor.int_),),
+    ADD_WATCH: (("error", Cursor.int_),),
     WHO_AM_I: (("identities", _identities),),
 }
 
@@ -206,7 +208,7 @@ REPLIES: dict[int, tuple[tuple[str, Callable[[Cursor], Value]], ...]] = {
 def decode_reply(opcode: int, frame: bytes) -> Fields:
     """Every field of a reply; bytes that no field accounts for come last."""
     c = Cursor(frame)
-    fields: list[tuple[str, Value]] = [("xid", c.int()), ("zxid", Zxid(c.long())), ("err", c.int())]
+    fields: list[tuple[str, Value]] = [("xid", c.int_()), ("zxid", Zxid(c.long())), ("err", c.int_())]
     if c.at < len(frame):
         fields += [(name, read(c)) for name, read in REPLIES.get(opcode, ())]
     if left := c.rest():
@@ -217,11 +219,11 @@ def decode_reply(opcode: int, frame: bytes) -> Fields:
 def decode_event(frame: bytes) -> Fields:
     c = Cursor(frame)
     return (
-        ("event", c.int()),
+        ("event", c.int_()),
         ("zxid", Zxid(c.long())),
-        ("err", c.int()),
-        ("type", c.int()),
-        ("state", c.int()),
+        ("err", c.int_()),
+        ("type", c.int_()),
+        ("state", c.int_()),
         ("path", c.string()),
         ("left", c.rest()),
     )
@@ -306,7 +308,7 @@ class Connection:
         head = int_(version) + long_(seen) + int_(timeout_ms) + long_(session)
         self.send_frame(head + buffer(password) + tail)
         c = Cursor(self.receive())
-        answered, timeout, id_, secret = c.int(), c.int(), c.long(), c.buffer()
+        answered, timeout, id_, secret = c.int_(), c.int_(), c.long(), c.buffer()
         return Session(id_, secret or b"", timeout, answered, c.rest())
 
     def request(self, opcode: int, body: bytes = b"", *, xid: int | None = None) -> int:

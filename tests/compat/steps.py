@@ -310,9 +310,9 @@ class Generator:
         """One after which the connection stays, so that what follows in the same burst is answered."""
         while True:
             made = self.request()
-            if made.opcode in raw.REPLIES or made.opcode in (raw.DELETE, raw.CHECK_WATCHES, raw.REMOVE_WATCHES):
-                if "malformed" not in made.note:
-                    return made
+            answered = made.opcode in raw.REPLIES or made.opcode in (raw.DELETE, raw.CHECK_WATCHES, raw.REMOVE_WATCHES)
+            if answered and "malformed" not in made.note:
+                return made
 
     # Arguments
 
@@ -387,7 +387,9 @@ class Generator:
             path = self.random.choice(SPECIAL_PATHS)
         elif self.odd(0.03):
             bad = self.random.choice(BAD_PATHS)
-            return Request(opcode, (buffer(bad), buffer(b"bad"), acls, int_(flags)), f"{bad!r} flags={flags} {shown}", True)
+            return Request(
+                opcode, (buffer(bad), buffer(b"bad"), acls, int_(flags)), f"{bad!r} flags={flags} {shown}", True
+            )
         data = self.data(path)
         if flags in (2, 3, 6):
             path += self.random.choice(("", "-", "/"))
@@ -408,7 +410,11 @@ class Generator:
     def create_ttl(self) -> Request:
         path, data, (acls, shown) = self.new_path(), self.random.choice(DATA), self.acl_list()
         flags = self.random.choice((5, 5, 5, 6, 6, 0, 1))
-        ttl = self.random.choice((0x10000000000, 0, -1, 2**62)) if self.odd(0.2) else self.random.choice((3_600_000, 0xFFFFFFFFFF))
+        ttl = (
+            self.random.choice((0x10000000000, 0, -1, 2**62))
+            if self.odd(0.2)
+            else self.random.choice((3_600_000, 0xFFFFFFFFFF))
+        )
         if flags == 5:
             self.believe(path)
         elif flags != 6:
@@ -498,7 +504,15 @@ class Generator:
             parts += [int_(request.opcode), bool_(False), int_(-1), *request.parts]
         parts += [int_(-1), bool_(True), int_(-1)]
         allowed = {
-            raw.MULTI: {raw.CREATE, raw.CREATE2, raw.CREATE_CONTAINER, raw.CREATE_TTL, raw.DELETE, raw.SET_DATA, raw.CHECK},
+            raw.MULTI: {
+                raw.CREATE,
+                raw.CREATE2,
+                raw.CREATE_CONTAINER,
+                raw.CREATE_TTL,
+                raw.DELETE,
+                raw.SET_DATA,
+                raw.CHECK,
+            },
             raw.MULTI_READ: {raw.GET_DATA, raw.GET_CHILDREN},
         }[opcode]
         odd = "" if all(request.opcode in allowed for request in made) else " malformed"

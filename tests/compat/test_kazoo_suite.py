@@ -8,6 +8,7 @@ is run once more by itself: some of the suite's own waits are too short for a bu
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -19,7 +20,7 @@ import kazoo
 import kazoo.tests
 import pytest
 
-from tests.peers.maven import CHECKOUT
+from tests.peers.maven import CHECKOUT, class_path
 from tests.peers.processes import free_ports
 from tests.peers.pythons import packages
 
@@ -97,8 +98,6 @@ def _environment(folder: Path, *, real: bool) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join((str(packages("kazoo-suite")), str(CHECKOUT / "src")))
     environment["TMPDIR"] = str(folder)
     if real:
-        from tests.peers.maven import class_path  # noqa: PLC0415
-
         environment["ZOOKEEPER_CLASSPATH"] = class_path("zookeeper-3.9.5")
     else:
         environment["ZOOKEEPER_CLASSPATH"] = "none"
@@ -116,8 +115,6 @@ def _free_range() -> int:
 
 
 def _all_free(ports: range) -> bool:
-    import socket  # noqa: PLC0415
-
     for port in ports:
         with socket.socket() as probe:
             try:

@@ -34,7 +34,11 @@ def go_program(module: Path) -> Path:
     with _locked(target.name):
         if _stale(target, sources, ""):
             target.mkdir(exist_ok=True)
-            environment = {"GOMODCACHE": str(home / "modules"), "GOCACHE": str(home / "cache"), "GOFLAGS": "-modcacherw"}
+            environment = {
+                "GOMODCACHE": str(home / "modules"),
+                "GOCACHE": str(home / "cache"),
+                "GOFLAGS": "-modcacherw",
+            }
             _run(["go", "build", "-o", str(target / "program"), "."], cwd=module, environment=environment)
             _mark(target, sources, "")
     return target / "program"

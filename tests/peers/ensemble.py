@@ -164,8 +164,7 @@ class Ensemble(ABC):
 
     def modes(self) -> list[str | None]:
         return [
-            mode(port) if server.running else None
-            for port, server in zip(self.client_ports, self.servers, strict=True)
+            mode(port) if server.running else None for port, server in zip(self.client_ports, self.servers, strict=True)
         ]
 
     def leader(self, *, timeout_s: float = 30) -> int:

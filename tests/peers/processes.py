@@ -139,4 +139,4 @@ class Process:
 
     def open_files(self) -> int:
         """How many file descriptors it holds."""
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))

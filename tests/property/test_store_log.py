@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.unit.keeper.store.faults import PowerLoss, kill
-from tests.unit.keeper.store.histories import History, seen
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.txns import Entry, decode_txn
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store import DataDir, TxnLog
+from ottla.keeper.store.synced import Mark
+from tests.unit.keeper.store.faults import PowerLoss, kill
+from tests.unit.keeper.store.histories import History, seen
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
@@ -153,3 +154,24 @@ def test_a_power_cut_never_takes_what_was_synced_nor_stops_the_server(seed: int)
                 # that they are ours, so an operator has to.
                 assert not run.announced
                 return
+
+
+def test_the_power_cut_test_notices_when_the_mark_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mark, "may_be_unsynced", lambda *_: False)
+    with pytest.raises(AssertionError):
+        for seed in range(100):
+            test_a_power_cut_never_takes_what_was_synced_nor_stops_the_server.hypothesis.inner_test(seed)  # type: ignore[attr-defined]
+
+
+def test_and_when_nothing_is_ever_refused_for_a_torn_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cutting wherever the bytes stop being entries undoes what was synced, if it is the disk that is damaged."""
+    monkeypatch.setattr(Mark, "may_be_unsynced", lambda *_: True)
+    with tempfile.TemporaryDirectory(prefix="ottla-power-", dir=MEMORY) as directory:
+        run = Run(Path(directory), Random(7))
+        run.life()
+        log = next(Path(directory).glob("version-2/log.*"))
+        damaged = bytearray(log.read_bytes())
+        damaged[60] ^= 1
+        log.write_bytes(damaged)
+        with pytest.raises(AssertionError, match="what was synced is gone"):
+            run.life()

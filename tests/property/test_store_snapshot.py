@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.keeper.store.histories import SESSION, History, rich_history, seen
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.opcodes import OpCode
@@ -15,6 +14,7 @@ from ottla.keeper.proto.records import ACL
 from ottla.keeper.proto.txns import CloseSessionTxn, CreateSessionTxn, CreateTxn, MultiTxn, SetDataTxn, decode_txn
 from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.store import decode_snapshot, encode_snapshot
+from tests.unit.keeper.store.histories import History, rich_history, seen
 
 WHOLE = b"".join(encode_snapshot(rich_history().tree))
 
@@ -44,8 +44,9 @@ def step(history: History, luck: Random) -> None:
         body = CreateTxn(path, b"", acl, False, tree.nodes[parent].cversion + 1)
         history.add(MultiTxn([(OpCode.CREATE, body), (OpCode.SET_DATA, SetDataTxn(path, b"m", 1))]))
     elif kind == 7:
-        owned = sorted(tree.ephemerals.get(SESSION, ()))
+        owned = sorted(tree.ephemerals.get(history.session_id, ()))
         history.add(CloseSessionTxn(owned))
+        history.session_id += 1
         history.add(CreateSessionTxn(4000))
     elif paths:
         history.set(luck.choice(paths), luck.randbytes(luck.randrange(30)))
@@ -89,3 +90,19 @@ def test_a_patched_snapshot_is_refused(at: int, patch: bytes) -> None:
         return
     with pytest.raises(CorruptionError):
         decode_snapshot([damaged], 1, size=len(damaged))
+
+
+@given(seed=st.integers(0, 1 << 64), behind=st.integers(0, 40))
+@settings(max_examples=200, deadline=None)
+def test_so_are_a_snapshot_that_is_all_ahead_and_the_log_behind_it(seed: int, behind: int) -> None:
+    """As a ZooKeeper's may be: it writes znodes that are newer than the zxid the snapshot is named after."""
+    luck = Random(seed)
+    history = History()
+    for _ in range(60):
+        step(history, luck)
+    start = history.entries[-behind - 1].zxid
+    tree = decode_snapshot(encode_snapshot(history.tree), start).tree
+    for entry in history.entries:
+        if entry.zxid > start:
+            tree.apply(decode_txn(entry.raw))
+    assert seen(tree) == seen(history.tree)

@@ -48,20 +48,24 @@ class Checks:
         """A step of ``server`` is over."""
         member = server.member
         state = member.peer.state
-        if isinstance(state, Leading) and state.phase is Phase.BROADCAST:
-            if server.seen_epoch != state.epoch:
-                self._established(server, state)
-            if state.committed_zxid != server.seen_commit:
-                self._committed(server, state)
+        if isinstance(state, Leading):
+            server.leading = state
+        # A step may commit and step down at once, so the state it leaves behind has to be looked at, too.
+        leading = server.leading
+        if leading is not None and leading.phase is Phase.BROADCAST:
+            if server.seen_epoch != leading.epoch:
+                self._established(server, leading)
+            if leading.committed_zxid != server.seen_commit:
+                self._committed(server, leading)
+            if leading is not state:
+                server.leading = None
         if member.role is not server.seen_role:
             self._role_changed(server)
         tree = member.frontend.tree
         if tree.last_zxid != server.seen_zxid or tree is not server.seen_tree:
             self._tree_changed(server, tree)
-        if member.role.serving and tree.last_zxid > self._truth.last_zxid:
-            raise Violation(
-                f"Z4: server {server.server_id} serves 0x{tree.last_zxid:x}, committed is 0x{self._truth.last_zxid:x}"
-            )
+        if member.role.serving and tree.last_zxid not in self._truth:
+            raise Violation(f"Z4: server {server.server_id} serves 0x{tree.last_zxid:x}, which is not committed")
         if member.stats.digest_mismatches:
             raise Violation(f"Z4: server {server.server_id} found its tree to differ from the leader's")
 

@@ -172,12 +172,13 @@ class SimNet:
             return
         item = end.queue[0][1]
         if isinstance(item, Stream) and not item.done:
-            if end.far.is_live:
-                return
-            # The rest will never be sent.
-        else:
-            end.host.call(end.incarnation, self._arrived, end, item)
+            if not end.far.is_live:
+                # The rest will never be sent, nor what waited behind it.
+                end.queue = deque(waiting for waiting in end.queue if isinstance(waiting[1], Hangup))
+                self.resume(end)
+            return
         end.queue.popleft()
+        end.host.call(end.incarnation, self._arrived, end, item)
         self.resume(end)
 
     def _arrived(self, end: End, item: Item) -> None:

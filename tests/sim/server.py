@@ -13,6 +13,7 @@ from ottla.keeper.member import Member, Options
 from ottla.keeper.messages import Message, Revalidate, Touch
 from ottla.keeper.proto.txns import Entry
 from ottla.keeper.quorum.effects import RoleChange
+from ottla.keeper.quorum.leading import Leading
 from tests.sim.clock import SimClock
 from tests.sim.conn import Conn
 from tests.sim.disk import CrashError, SimDisk
@@ -55,6 +56,7 @@ class Server:
         self.seen_zxid = 0
         self.seen_applied = 0
         self.seen_epoch = 0
+        self.leading: Leading | None = None
         self.seen_commit = 0
 
     @property
@@ -75,6 +77,7 @@ class Server:
         self.seen_role, self.seen_tree = self.member.role, recovered.tree
         self.seen_zxid = recovered.tree.last_zxid
         self.seen_applied = self.seen_epoch = self.seen_commit = self.disk.applied = 0
+        self.leading = None
         self._flush_wanted = False
         self._tick(self.incarnation)
 

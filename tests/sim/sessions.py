@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.keeper.proto.jute import INT
 from ottla.keeper.proto.opcodes import OpCode
 from ottla.keeper.proto.txns import TXN_HEADER, Entry
+from ottla.keeper.roles import LeaderUpstream
 from tests.sim.loop import Violation
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ class SessionChecks:
 
     def heard(self, server: Server, session_id: int) -> None:
         term = self._terms.get(server.server_id)
-        if term is not None and session_id in term.heard_ms:
+        upstream = server.member.frontend.upstream
+        if term is None or session_id not in term.heard_ms:
+            return
+        if isinstance(upstream, LeaderUpstream) and session_id not in upstream.tracker._closing:
             term.heard_ms[session_id] = server.clock.monotonic_ms()
 
     def proposed(self, server: Server, entries: Sequence[Entry]) -> None:

@@ -3,6 +3,7 @@
 Error
 ├── ConfigError                a setting that cannot be; the message names the key and what would do
 ├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
+├── DiskError                  the disk refused; what it holds is not known any more (ottla.keeper.disk)
 ├── RemoteProtocolError        the peer sent what the protocol does not allow
 └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
 """
@@ -20,6 +21,10 @@ class ConfigError(Error):
 
 class CorruptionError(Error):
     """Stored bytes that fail their checksum or their structure where no crash can explain it."""
+
+
+class DiskError(Error):
+    """A write or a sync failed. Nothing may be built on it, nor on what was to follow it."""
 
 
 class RemoteProtocolError(Error):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Keeper"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:
     """Import on first use: most of the package is needed without what an embedded keeper needs."""
     if name == "Keeper":
         from ottla.keeper.embedded import Keeper

@@ -15,11 +15,12 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from time import perf_counter
 
-from ottla.base.errors import RemoteProtocolError
+from ottla.base.errors import DiskError, RemoteProtocolError
 from ottla.base.scope import TaskScope
 from ottla.keeper.config import KeeperConfig
 from ottla.keeper.member import Recovered
@@ -66,22 +67,31 @@ class StoreDisk:
     # What Member asks for.
 
     def write_accepted_epoch(self, epoch: int) -> None:
-        self._store.write_accepted_epoch(epoch)
+        with self._fatal():
+            self._store.write_accepted_epoch(epoch)
 
     def write_current_epoch(self, epoch: int) -> None:
-        self._store.write_current_epoch(epoch)
+        with self._fatal():
+            self._store.write_current_epoch(epoch)
 
     def append(self, entries: list[Entry]) -> None:
-        try:
+        with self._fatal():
             self._log.append(entries)
-        except OSError as e:
-            self._on_failed(e)
-            return
         self._wanted.put(self._generation)
 
     def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
         self._generation += 1
-        return self._store.truncate_to(zxid)
+        with self._fatal():
+            return self._store.truncate_to(zxid)
+
+    @contextmanager
+    def _fatal(self) -> Iterator[None]:
+        """An error here ends the server, and at once whatever it was about to do with the result."""
+        try:
+            yield
+        except OSError as e:
+            self._on_failed(e)
+            raise DiskError(str(e)) from e
 
     def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
         self._since_snapshot += applied
@@ -95,7 +105,7 @@ class StoreDisk:
     def _next_threshold(self) -> int:
         """Between half and all of snapCount, so that the servers of an ensemble do not stop to write together."""
         half = self._config.snap_count // 2
-        return half + random.randint(0, half)  # noqa: S311
+        return half + random.randint(0, half)
 
     # Syncing.
 
@@ -154,17 +164,20 @@ class StoreDisk:
     # A snapshot from the leader.
 
     def begin_install(self, link: int, zxid: int) -> None:
-        self.abort_install()
-        self._installing = link, self._store.begin_install(zxid)
+        with self._fatal():
+            self.abort_install()
+            self._installing = link, self._store.begin_install(zxid)
 
     def write_install(self, link: int, data: bytes) -> None:
-        self._installation(link).write(data)
+        with self._fatal():
+            self._installation(link).write(data)
 
     def finish_install(self, link: int) -> tuple[int, DataTree]:
         installation = self._installation(link)
         self._installing = None
         self._generation += 1
-        return installation.commit()
+        with self._fatal():
+            return installation.commit()
 
     def abort_install(self) -> None:
         if self._installing is not None:
@@ -204,9 +217,8 @@ def open_disk(
         store.close()
         raise
     log.info("recovered up to 0x%x: snapshot 0x%x, %d transactions", found.last_zxid, found.snapshot_zxid, found.replayed)
-    # The oldest entry is only ever the common ground that later ones stand on.
-    recent = Recent(found.recent[0].zxid if found.recent else found.last_zxid, count_max=config.commit_log_count)
-    recent.append(found.recent[1:])
+    recent = Recent(found.recent_base, count_max=config.commit_log_count)
+    recent.append(found.recent)
     recent.applied_zxid = found.last_zxid
     disk = StoreDisk(store, config, loop, scope, on_synced, on_failed)
     return disk, Recovered(found.tree, recent, found.accepted_epoch, found.current_epoch)

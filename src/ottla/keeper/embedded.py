@@ -84,7 +84,7 @@ class Keeper:
         server = KeeperServer(self.config)
         try:
             await server.start()
-        except BaseException as e:
+        except Exception as e:  # noqa: BLE001
             self._ready.set_exception(e)
             return
         self._ready.set_result(server)

@@ -51,7 +51,7 @@ from ottla.keeper.quorum.state import Durable
 from ottla.keeper.roles import LeaderUpstream, LearnerUpstream, NotServing, ReadOnly
 from ottla.keeper.server.frontend import Frontend, Settings
 from ottla.keeper.server.prep import Rules
-from ottla.keeper.server.stats import Stats
+from ottla.keeper.server.stats import BATCH_MASK, Stats
 from ottla.keeper.server.tree import DataTree
 
 log = logging.getLogger(__name__)
@@ -123,6 +123,8 @@ class Member:
         self.clock = clock
         self.stats = Stats()
         self.stats.looking = 1
+        self.halted = False
+        """Set by a shell that stops: whatever still happens means nothing to this member any more."""
         self._wake = wake
         now_ms = self._now_ms()
         durable = Durable(recovered.accepted_epoch, recovered.current_epoch, recovered.recent.last_zxid)
@@ -168,7 +170,7 @@ class Member:
             case _:
                 if isinstance(message, Ping):
                     self._tell_touches(link)
-                elif isinstance(message, Ack):
+                elif isinstance(message, Ack) and not message.zxid & BATCH_MASK:
                     self._count_ack(link, message.zxid)
                 self._step(Received(link, message))
 
@@ -192,9 +194,15 @@ class Member:
     def is_serving(self) -> bool:
         return self.role.serving or self.frontend.upstream.read_only
 
+    @property
+    def pending_syncs(self) -> int:
+        return len(self._syncs)
+
     # Effects.
 
     def _step(self, event: Event) -> None:
+        if self.halted:
+            return
         self._execute(self.peer.step(event, self._now_ms()))
 
     def _execute(self, effects: Effects) -> None:
@@ -285,11 +293,11 @@ class Member:
         frontend = self.frontend
         if before.serving or frontend.upstream.read_only:
             frontend.close_all()
-        now_ms = self._now_ms()
-        if role.role is Role.LOOKING and before.role is not Role.LOOKING:
+        now_ms, looked = self._now_ms(), before.role is Role.LOOKING
+        if role.role is Role.LOOKING and not looked:
             self.stats.looking += 1
             self._looking_since_ms = now_ms
-        elif before.role is Role.LOOKING:
+        elif role.role is not Role.LOOKING and looked:
             self.stats.elected(now_ms - self._looking_since_ms)
         frontend.upstream = NotServing()
         frontend.touched.clear()
@@ -366,10 +374,10 @@ class Member:
     def _count_ack(self, link: int, zxid: int) -> None:
         """How long a learner took, if its acknowledgement still counts."""
         upstream = self.frontend.upstream
-        txn = upstream.txns.get(zxid) if isinstance(upstream, LeaderUpstream) else None
-        if txn is not None:
-            servers = {learner.link: learner.info.server_id for learner in upstream.leading.learners}
-            self.stats.acked(servers[link], txn.time_ms, self.clock)
+        if isinstance(upstream, LeaderUpstream) and (txn := upstream.txns.get(zxid)) is not None:
+            for learner in upstream.leading.learners:
+                if learner.link == link:
+                    self.stats.acked(learner.info.server_id, txn.time_ms, self.clock)
 
     def _tell_touches(self, link: int) -> None:
         touched = self.frontend.touched

@@ -32,7 +32,7 @@ class SyncPoint(NamedTuple):
 
 
 class Revalidate(NamedTuple):
-    """A client came back with its session: is it alive, and may it move here?"""
+    """A client came back with its session: is it alive? Then it moves here."""
 
     session_id: int
     owner: int

@@ -7,6 +7,7 @@ from typing import Protocol
 from ottla.base.clock import Clock
 from ottla.keeper.config import KeeperConfig
 from ottla.keeper.member import Member
+from ottla.keeper.quorum.messages import Role
 
 
 class Monitored(Protocol):
@@ -21,19 +22,27 @@ class Monitored(Protocol):
     @property
     def started_ms(self) -> int:
         """When the server began, in milliseconds of the monotonic clock."""
-        ...
 
     @property
     def connections(self) -> int:
         """Open client connections."""
-        ...
 
     @property
     def rejected(self) -> int:
         """Client connections that were turned away because there were too many."""
-        ...
 
     @property
     def client_port(self) -> int:
         """Where clients are served, known once the port is open."""
-        ...
+
+
+def mode_of(server: Monitored) -> str:
+    """What ZooKeeper calls the part a server plays: ``Mode`` in ``srvr``, ``zk_server_state`` in ``mntr``."""
+    if server.member.frontend.upstream.read_only:
+        return "read-only"
+    if server.config.is_standalone:
+        return "standalone"
+    return _MODES[server.member.role.role]
+
+
+_MODES = {Role.LOOKING: "looking", Role.LEADING: "leader", Role.FOLLOWING: "follower", Role.OBSERVING: "observer"}

@@ -96,6 +96,9 @@ class LeaderUpstream:
         self._proposals: list[Entry] = []
 
     def submit(self, request: Submitted) -> None:
+        if self.leading.failed is not None:
+            # The counter of the epoch is used up and the next step is down; the client will find its connection closed.
+            return
         zxid = self.leading.next_zxid()
         self.leading.reserve(zxid)
         self.tracker.at(int(self._clock.monotonic() * 1000))

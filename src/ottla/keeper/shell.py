@@ -129,6 +129,7 @@ class KeeperServer:
         )
 
     async def stop(self) -> None:
+        self._halt()
         if self._timer is not None:
             self._timer.cancel()
         for listener in (self.listener, *self._peer_listeners):
@@ -204,17 +205,26 @@ class KeeperServer:
         self.member.on_synced(zxid)
 
     def _on_disk_failed(self, error: BaseException) -> None:
-        log.critical("the disk failed, so this server stops: %s", error)
-        self.failed.set()
+        self._fail("the disk failed, so this server stops: %s", error)
 
     def _on_unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Something that was to be impossible has happened; what this server believes may be wrong now."""
         error = context.get("exception")
         if isinstance(error, OSError):
             loop.default_exception_handler(context)
-            return
-        log.critical("this server stops: %s", context.get("message"), exc_info=error)
+        else:
+            self._fail("this server stops: %s", context.get("message"), exc_info=error)
+
+    def _fail(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
+        """The end; only the first reason is told, since the others follow from it."""
+        if not self.failed.is_set():
+            log.critical(message, *args, exc_info=exc_info)
+        self._halt()
         self.failed.set()
+
+    def _halt(self) -> None:
+        if hasattr(self, "member"):
+            self.member.halted = True
 
     # Time.
 

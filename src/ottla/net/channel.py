@@ -1,13 +1,15 @@
 """An outgoing connection that comes back by itself, for messages of which only the newest matter.
 
 Messages sent while there is no connection wait, a few of them; older ones make room for newer. A connection is made
-when there is something to send, and again, at growing intervals, for as long as there is. Delivery is not promised:
-whoever uses a channel sends again what was not answered.
+when there is something to send, and again, at growing intervals, for as long as there is; a new message cuts the
+interval short, since whoever sends it may know that the other end is back. Delivery is not promised: whoever uses a
+channel sends again what was not answered.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 
@@ -31,6 +33,7 @@ class Channel:
         self._waiting: deque[bytes] = deque(maxlen=WAITING_MAX)
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._sent = asyncio.Event()
 
     def send(self, data: bytes) -> None:
         connection = self._connection
@@ -38,6 +41,7 @@ class Channel:
             connection.write(data)
             return
         self._waiting.append(data)
+        self._sent.set()
         if self._connecting is None or self._connecting.done():
             self._connecting = self._scope.spawn(self._connect(), name=f"channel to {self._host}:{self._port}")
 
@@ -49,9 +53,15 @@ class Channel:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     _, connection = await loop.create_connection(self._factory, self._host, self._port)
             except (OSError, TimeoutError):
-                await asyncio.sleep(wait_s)
+                await self._pause(wait_s)
                 wait_s = min(2 * wait_s, RETRY_LAST_S)
                 continue
             self._connection = connection
             while self._waiting:
                 connection.write(self._waiting.popleft())
+
+    async def _pause(self, seconds: float) -> None:
+        self._sent.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._sent.wait()

@@ -50,24 +50,15 @@ func leaves(name string) {
 
 type client struct {
 	name     string
+	hosts    []string
 	conn     *zk.Conn
 	lock     *zk.Lock
 	commands chan string
 }
 
 func newClient(name string, hosts []string) *client {
-	conn, events, err := zk.Connect(hosts, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		log.Fatal(err)
-	}
-	go func() {
-		for event := range events {
-			if event.Type == zk.EventSession {
-				say("%s %s", name, event.State)
-			}
-		}
-	}()
-	made := &client{name, conn, zk.NewLock(conn, "/recipes/lock", zk.WorldACL(zk.PermAll)), make(chan string, 16)}
+	made := &client{name: name, hosts: hosts, commands: make(chan string, 16)}
+	made.connect()
 	go func() {
 		for command := range made.commands {
 			if err := made.run(command); err != nil {
@@ -76,6 +67,22 @@ func newClient(name string, hosts []string) *client {
 		}
 	}()
 	return made
+}
+
+func (c *client) connect() {
+	conn, events, err := zk.Connect(c.hosts, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		for event := range events {
+			if event.Type == zk.EventSession {
+				say("%s %s", c.name, event.State)
+			}
+		}
+	}()
+	c.conn = conn
+	c.lock = zk.NewLock(conn, "/recipes/lock", zk.WorldACL(zk.PermAll))
 }
 
 // retry does what a program does when a connection breaks under a request: it asks again.
@@ -92,8 +99,12 @@ func retry(request func() error) error {
 func (c *client) run(command string) error {
 	switch command {
 	case "lock":
-		if err := c.lock.Lock(); err != nil {
-			return err
+		// A lock that fails under a broken connection leaves its node in the queue, and only the end of its session
+		// takes that away.
+		for c.lock.Lock() != nil {
+			c.conn.Close()
+			time.Sleep(50 * time.Millisecond)
+			c.connect()
 		}
 		takes(c.name)
 		say("%s locked", c.name)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import TypeVar
 
-from ottla.keeper.proto.errors import MarshallingError
+from ottla.keeper.proto.errors import MarshallingError, NullStringError
 
 T = TypeVar("T")
 
@@ -83,11 +83,9 @@ class Reader:
         """A string that may not be null; ZooKeeper's clients never send a null one where this is read."""
         raw = self.buffer()
         if raw is None:
-            raise MarshallingError("null where a string is required")
-        try:
-            return raw.decode()
-        except UnicodeDecodeError as e:
-            raise MarshallingError("a string is not UTF-8") from e
+            raise NullStringError("null where a string is required")
+        # As Java does it: what is not UTF-8 becomes U+FFFD, which no valid path contains.
+        return raw.decode(errors="replace")
 
     def nullable_string(self) -> str | None:
         if self.data[self.pos : self.pos + 4] == NULL:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.keeper.proto.errors import MarshallingError
-from ottla.keeper.proto.jute import Reader, put_int, put_string
-from ottla.keeper.proto.opcodes import KeeperState, OpCode
+from ottla.keeper.proto.errors import MarshallingError, NullListError
+from ottla.keeper.proto.jute import NULL, Reader, put_int, put_string
+from ottla.keeper.proto.opcodes import CreateMode, KeeperState, OpCode
 
 NOTIFICATION_XID = -1
 PING_XID = -2
@@ -42,6 +42,10 @@ class ACL(NamedTuple):
     perms: int
     scheme: str
     id: str
+
+
+NULL_ID = "\0null"
+"""Stands for an id that was null on the wire."""
 
 
 class Stat(NamedTuple):
@@ -96,7 +100,7 @@ def connect_response(
 class CreateRequest(NamedTuple):
     path: str
     data: bytes | None
-    acl: tuple[ACL, ...]
+    acl: tuple[ACL, ...] | None
     flags: int
     ttl: int
 
@@ -201,19 +205,27 @@ Request = (
 
 
 def _acl(r: Reader) -> ACL:
-    return ACL(r.int32(), r.string(), r.string())
+    # A null scheme is read as an empty one, which is no scheme; a null id as one that no string can be.
+    perms, scheme, id_ = r.int32(), r.nullable_string() or "", r.nullable_string()
+    return ACL(perms, scheme, NULL_ID if id_ is None else id_)
 
 
 def read_acls(r: Reader) -> tuple[ACL, ...]:
     return tuple(r.vector(_acl, 12))
 
 
+def _nullable_acls(r: Reader) -> tuple[ACL, ...] | None:
+    is_null = r.data[r.pos : r.pos + 4] == NULL
+    listed = read_acls(r)
+    return None if is_null else listed
+
+
 def _create(r: Reader) -> CreateRequest:
-    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int32(), -1)
+    return CreateRequest(r.string(), r.buffer(), _nullable_acls(r), r.int32(), -1)
 
 
 def _create_ttl(r: Reader) -> CreateRequest:
-    return CreateRequest(r.string(), r.buffer(), read_acls(r), r.int32(), r.int64())
+    return CreateRequest(r.string(), r.buffer(), _nullable_acls(r), r.int32(), r.int64())
 
 
 def _path_version(r: Reader) -> PathVersionRequest:
@@ -277,9 +289,24 @@ def _multi_of(allowed: frozenset[OpCode]) -> Callable[[Reader], MultiRequest]:
                 return MultiRequest(ops)
             if type_ not in allowed:
                 raise MarshallingError(f"operation {type_} inside a multi")
-            ops.append(Op(type_, REQUESTS[type_](r)))
+            request = REQUESTS[type_](r)
+            ops.append(_multi_create(type_, request) if isinstance(request, CreateRequest) else Op(type_, request))
 
     return read
+
+
+def _multi_create(type_: int, request: CreateRequest) -> Op:
+    """Inside a multi it is the flags that say what is created; what does not fit together cannot be read."""
+    flags = request.flags
+    if type_ == OpCode.CREATE_TTL:
+        if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
+            return Op(type_, request)
+        return Op(OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else OpCode.CREATE, request._replace(ttl=-1))
+    if request.acl is None:
+        raise NullListError("a creation without an ACL inside a multi")
+    if not 0 <= flags <= CreateMode.CONTAINER:
+        raise MarshallingError(f"create flags {flags} for operation {type_} inside a multi")
+    return Op(OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else type_, request)
 
 
 REQUESTS: dict[int, Callable[[Reader], Request]] = {
@@ -296,7 +323,7 @@ REQUESTS: dict[int, Callable[[Reader], Request]] = {
     OpCode.SET_ACL: _set_acl,
     OpCode.GET_CHILDREN: _path_watch,
     OpCode.GET_CHILDREN2: _path_watch,
-    OpCode.SYNC: _path,
+    OpCode.SYNC: _nullable_path,
     OpCode.PING: _empty,
     OpCode.CHECK: _path_version,
     OpCode.MULTI: _multi_of(

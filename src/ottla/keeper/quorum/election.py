@@ -12,7 +12,8 @@ a quorum would follow it: that decides too.
     ───────────────────────────────────   ──────────────────────────────────────────────────────────
     LOOKING, later round                  join the round, keep the better vote, tell everybody
     LOOKING, same round, better vote      adopt it, tell everybody
-    LOOKING, same round, other            remember it
+    LOOKING, same round, same vote        remember it
+    LOOKING, same round, worse vote       remember it, answer with our vote, which the sender cannot have heard
     LOOKING, earlier round                answer the sender with our vote
     LEADING / FOLLOWING                   remember it; follow that leader if that makes a quorum
 
@@ -73,6 +74,8 @@ class Election:
             self._adopt(max(n.vote, self.initial) if self.members.is_voter else n.vote, effects)
         elif n.vote > self.vote:
             self._adopt(n.vote, effects)
+        elif n.vote < self.vote:
+            self._tell(n.sender, effects)
         self._votes[n.sender] = n
 
     def _adopt(self, vote: Vote, effects: Effects) -> None:

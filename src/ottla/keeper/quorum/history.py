@@ -30,8 +30,10 @@ def first_of(epoch: int) -> int:
 
 
 def follows(previous: int, zxid: int) -> bool:
-    """True if an entry ``zxid`` may stand right behind ``previous``."""
-    return zxid == previous + 1 or (epoch_of(zxid) > epoch_of(previous) and counter_of(zxid) == 1)
+    """True if an entry ``zxid`` may stand right behind ``previous``. Counters start at 1: what wraps around is no zxid."""
+    if epoch_of(zxid) == epoch_of(previous):
+        return zxid == previous + 1
+    return epoch_of(zxid) > epoch_of(previous) and counter_of(zxid) == 1
 
 
 class Recent:
@@ -103,8 +105,7 @@ class Recent:
         self._bytes -= sum(len(e.raw) for e in self._entries[at:])
         del self._entries[at:]
         del self._zxids[at:]
-        if zxid < self.base:
-            self.base = zxid
+        self.base = min(self.base, zxid)
         self.applied_zxid = min(self.applied_zxid, zxid)
 
     def reset(self, base: int) -> None:

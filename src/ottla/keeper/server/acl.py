@@ -20,9 +20,9 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ottla.keeper.proto.errors import ErrorCode, KeeperError
+from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError
 from ottla.keeper.proto.opcodes import Perms
-from ottla.keeper.proto.records import ACL, Id
+from ottla.keeper.proto.records import ACL, NULL_ID, Id
 
 OPEN_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.ALL.value, "world", "anyone"),)
 READ_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.READ.value, "world", "anyone"),)
@@ -51,10 +51,12 @@ def require(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> None:
         raise KeeperError(ErrorCode.NO_AUTH)
 
 
-def fixup(acl: Sequence[ACL], ids: Sequence[Id]) -> tuple[ACL, ...]:
+def fixup(acl: Sequence[ACL] | None, ids: Sequence[Id]) -> tuple[ACL, ...]:
     """The ACL to store: duplicates gone, ``auth`` replaced by the proved ids, anything unknown refused."""
     fixed: list[ACL] = []
-    for entry in dict.fromkeys(acl):
+    for entry in dict.fromkeys(acl or ()):
+        if entry.id == NULL_ID and entry.scheme in ("world", "digest", "ip"):
+            raise MarshallingError(f"a null id of scheme {entry.scheme}")
         if entry.scheme == "world" and entry.id == "anyone":
             fixed.append(entry)
         elif entry.scheme == "auth":
@@ -109,7 +111,7 @@ def user_name(held: Id) -> str:
 
 def _is_valid(scheme: str, id_: str) -> bool:
     if scheme == "digest":
-        user, colon, rest = id_.partition(":")
+        _user, colon, rest = id_.partition(":")
         return bool(colon) and bool(rest) and ":" not in rest
     return scheme == "ip" and _network(id_) is not None
 

@@ -20,8 +20,8 @@ import logging
 from typing import NamedTuple, Protocol
 
 from ottla.base.clock import Clock
-from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError
-from ottla.keeper.proto.jute import Reader, put_string
+from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError, NullListError, NullStringError
+from ottla.keeper.proto.jute import NULL, Reader, put_string
 from ottla.keeper.proto.opcodes import WRITES, OpCode
 from ottla.keeper.proto.records import (
     FRAMED_REPLY_HEADER,
@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 _unpack_header = REQUEST_HEADER.unpack_from
 _pack_reply = FRAMED_REPLY_HEADER.pack
-_SUBMITTED = frozenset(WRITES - {OpCode.CHECK, OpCode.DELETE_CONTAINER, OpCode.CREATE_SESSION}) | {OpCode.SYNC}
-"""What clients may send upstream. A lone CHECK is no request; containers and sessions are the ensemble's affair."""
+_SUBMITTED = frozenset(WRITES - {OpCode.CHECK, OpCode.CREATE_SESSION}) | {OpCode.SYNC}
+"""What clients may send upstream. A lone CHECK is no request, and sessions are the ensemble's affair."""
 
 
 class Upstream(Protocol):
@@ -178,7 +178,7 @@ class Frontend:
         if type_ == OpCode.AUTH:
             self._auth(client, xid, frame)
             return
-        submit = type_ in _SUBMITTED
+        submit = type_ in _SUBMITTED and _is_readable(type_, frame)
         if not submit and not client.waiting:
             self._answer(client, Waiting(xid, type_, frame, 0, False), 0)
             client.last_response_ms = int(self.clock.monotonic() * 1000)
@@ -354,7 +354,7 @@ class Frontend:
         head = client.waiting[0] if client is not None and client.waiting else None
         if client is not None and head is not None and head.type == OpCode.SYNC and head.xid == cxid:
             try:
-                path = Reader(head.frame, REQUEST_HEADER.size).string()
+                path = Reader(head.frame, REQUEST_HEADER.size).nullable_string()
             except MarshallingError as e:
                 self._finish_head(client, e.code, b"")
                 return
@@ -392,6 +392,11 @@ class Frontend:
             except KeeperError as e:
                 err = e.code
             client.outlet.write(_pack_reply(16 + len(body), xid, self.tree.last_zxid, err) + body)
+        elif type_ in _SUBMITTED:
+            client.outlet.write(_pack_reply(16, xid, self.tree.last_zxid, ErrorCode.MARSHALLING_ERROR))
+        elif type_ == OpCode.SASL:
+            # What a server without SASL says: no error, and no token to go on with.
+            client.outlet.write(reply(xid, 0, ErrorCode.OK, NULL))
         elif type_ == OpCode.PING:
             client.outlet.write(_pack_reply(16, PING_XID, self.tree.last_zxid, 0))
         else:
@@ -439,6 +444,22 @@ class Frontend:
                 client.paused = False
                 if client.state is State.OPEN:
                     client.outlet.resume_reading()
+
+
+def _is_readable(type_: int, frame: bytes) -> bool:
+    """Judged here, so that rubbish never travels: it takes no zxid, no log and no other server's time.
+
+    A multi takes a zxid even if it cannot be read, and so does a request with a null string, as in ZooKeeper.
+    """
+    try:
+        REQUESTS[type_](Reader(frame, REQUEST_HEADER.size))
+    except NullListError:
+        return False
+    except NullStringError:
+        return True
+    except MarshallingError:
+        return type_ == OpCode.MULTI
+    return True
 
 
 _WITH_PATH = frozenset({OpCode.CREATE})

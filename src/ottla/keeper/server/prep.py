@@ -50,6 +50,7 @@ from ottla.keeper.proto.txns import (
 from ottla.keeper.server import acl as acls
 from ottla.keeper.server import quota
 from ottla.keeper.server.paths import parent_of, require_parent, require_valid
+from ottla.keeper.server.sessions import NOBODY
 from ottla.keeper.server.tree import (
     CONTAINER_OWNER,
     SPECIAL_PATHS,
@@ -274,7 +275,7 @@ class _Step:
         if of is None:
             return
         limits, stats = tree.nodes.get(quota.limits_path(of)), tree.nodes.get(quota.stats_path(of))
-        if limits and stats and quota.exceeded(quota.parse(limits.data), quota.parse(stats.data), count, size):
+        if limits and stats and quota.exceeded(limits.data, stats.data, count, size):
             raise KeeperError(ErrorCode.QUOTA_EXCEEDED, of)
 
     def put(self, path: str, record: Pending, digest_before: int) -> None:
@@ -366,10 +367,19 @@ class _Step:
         return DeleteTxn(path)
 
     def delete_container(self, _type: int, parsed: PathRequest) -> TxnBody:
+        """For the ensemble itself, but clients may ask too; unlike ZooKeeper's, ours must be allowed to delete."""
         path = parsed.path
         parent_path = _parent_of_deletable(path)
         node = self.need(path)
-        self._remove(path, node, parent_path, self.need(parent_path))
+        if _child_count(node):
+            raise KeeperError(ErrorCode.NOT_EMPTY, path)
+        if is_ephemeral(node.ephemeral_owner):
+            raise KeeperError(ErrorCode.BAD_VERSION, path)
+        parent = self.need(parent_path)
+        if self.request.owner != NOBODY:
+            self.check_session()
+            self.check_acl(parent.acl, Perms.DELETE)
+        self._remove(path, node, parent_path, parent)
         return DeleteTxn(path)
 
     def _remove(self, path: str, node: Node | Pending, parent_path: str, parent: Node | Pending) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ottla.keeper.proto.errors import ErrorCode, KeeperError
+
 QUOTA_ROOT = "/zookeeper/quota"
 LIMITS_NODE = "zookeeper_limits"
 STATS_NODE = "zookeeper_stats"
@@ -47,12 +49,28 @@ def parse(data: bytes | None) -> Usage:
     )
 
 
+def parse_strictly(data: bytes | None) -> Usage:
+    """As ``parse``, where a quota is enforced: what cannot be read fails the write that it would bound."""
+    text = (data or b"").decode(errors="replace")
+    for pair in _PAIRS.split(text) if text else ():
+        _, equals, value = pair.rstrip("=").partition("=")
+        if not equals or not value.lstrip("-").isdecimal():
+            raise KeeperError(ErrorCode.MARSHALLING_ERROR, f"quota limits {text!r}")
+    return parse(data)
+
+
 def render(count: int, size: int) -> bytes:
     return f"count={count},bytes={size}".encode()
 
 
-def exceeded(limits: Usage, stats: Usage, count_diff: int, bytes_diff: int) -> bool:
+def exceeded(limits_data: bytes | None, stats_data: bytes | None, count_diff: int, size_diff: int) -> bool:
     """True if the change would cross a hard limit."""
-    over_count = bool(count_diff) and -1 < limits.nodes_hard < stats.nodes + count_diff
-    over_bytes = bool(bytes_diff) and -1 < limits.size_hard < stats.size + bytes_diff
+    limits = parse_strictly(limits_data)
+    bounds_nodes = bool(count_diff) and max(limits.nodes, limits.nodes_hard) > -1
+    bounds_size = bool(size_diff) and max(limits.size, limits.size_hard) > -1
+    if not bounds_nodes and not bounds_size:
+        return False
+    stats = parse_strictly(stats_data)
+    over_count = bounds_nodes and -1 < limits.nodes_hard < stats.nodes + count_diff
+    over_bytes = bounds_size and -1 < limits.size_hard < stats.size + size_diff
     return over_count or over_bytes

@@ -55,14 +55,11 @@ def path_watch(frame: bytes) -> tuple[str, bool]:
     stop = _BODY_AT + _unpack_int(frame, _HEADER_BYTES)[0]
     if not _BODY_AT <= stop < len(frame):
         raise MarshallingError("frame ends inside a path")
-    try:
-        return frame[_BODY_AT:stop].decode(), frame[stop] != 0
-    except UnicodeDecodeError as e:
-        raise MarshallingError("a path is not UTF-8") from e
+    return frame[_BODY_AT:stop].decode(errors="replace"), frame[stop] != 0
 
 
 def readable(tree: DataTree, client: Reading, path: str) -> Node:
-    node = tree.nodes.get(path)
+    node = tree.find(path)
     if node is None:
         raise KeeperError(ErrorCode.NO_NODE, path)
     if not client.may_read(node.acl):
@@ -85,7 +82,7 @@ def exists(tree: DataTree, client: Reading, frame: bytes) -> bytes:
     path, watch = path_watch(frame)
     if "\0" in path:
         raise KeeperError(ErrorCode.BAD_ARGUMENTS, path)
-    node = tree.nodes.get(path)
+    node = tree.find(path)
     if node is not None and not client.may_read(node.acl):
         raise KeeperError(ErrorCode.NO_AUTH, path)
     if watch:
@@ -115,7 +112,7 @@ def _children(tree: DataTree, client: Reading, path: str, watch: bool) -> tuple[
 
 def get_acl(tree: DataTree, client: Reading, frame: bytes) -> bytes:
     path = _parse(frame, PathRequest).path
-    node = tree.nodes.get(path)
+    node = tree.find(path)
     if node is None:
         raise KeeperError(ErrorCode.NO_NODE, path)
     acl = node.acl
@@ -131,7 +128,7 @@ def get_acl(tree: DataTree, client: Reading, frame: bytes) -> bytes:
 def get_all_children_number(tree: DataTree, client: Reading, frame: bytes) -> bytes:
     path = _parse(frame, PathRequest).path
     readable(tree, client, path)
-    return _pack_int(tree.all_children(path))
+    return _pack_int(tree.all_children(path or "/"))
 
 
 def get_ephemerals(tree: DataTree, client: Reading, frame: bytes) -> bytes:
@@ -154,7 +151,7 @@ def who_am_i(_tree: DataTree, client: Reading, _frame: bytes) -> bytes:
 
 
 def multi_read(tree: DataTree, client: Reading, frame: bytes) -> bytes:
-    """Each read by itself: one that fails reports its error, the others their results."""
+    """Each read by itself: one that fails reports its error, the others their results. None sets a watch."""
     out = bytearray()
     for op in _parse(frame, MultiRequest).ops:
         request = op.request
@@ -163,12 +160,10 @@ def multi_read(tree: DataTree, client: Reading, frame: bytes) -> bytes:
             body = bytearray()
             if op.type == OpCode.GET_DATA:
                 node = readable(tree, client, request.path)
-                if request.watch:
-                    tree.watches.data.add(request.path, client, _STANDARD)
                 put_buffer(body, node.data)
                 body += pack_stat(node)
             else:
-                body, _ = _children(tree, client, request.path, request.watch)
+                body, _ = _children(tree, client, request.path, watch=False)
             put_multi_result(out, op.type, body)
         except KeeperError as e:
             put_multi_error(out, e.code)

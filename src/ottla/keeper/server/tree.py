@@ -116,7 +116,7 @@ class Result(NamedTuple):
 
 
 def is_ephemeral(owner: int) -> bool:
-    return owner != 0 and owner != CONTAINER_OWNER and not is_ttl(owner)
+    return owner not in (0, CONTAINER_OWNER) and not is_ttl(owner)
 
 
 def is_ttl(owner: int) -> bool:
@@ -237,8 +237,7 @@ class DataTree:
 
     def apply(self, txn: Txn) -> Result:
         result = self._apply(txn.type, txn.body, txn.session_id, txn.zxid, txn.time_ms)
-        if txn.zxid > self.last_zxid:
-            self.last_zxid = txn.zxid
+        self.last_zxid = max(self.last_zxid, txn.zxid)
         return result
 
     def _apply(self, type_: int, body: TxnBody, session_id: int, zxid: int, time_ms: int) -> Result:
@@ -282,13 +281,17 @@ class DataTree:
             self._redigest(parent_path, parent)
         if existing is not None:
             # Only while replaying: a snapshot may hold the znode already, with an ACL it could not yet name.
-            existing.acl = body.acl
-            return Result(ErrorCode.NODE_EXISTS, type_, path)
+            if name_of(path) in (parent.children or ()):
+                existing.acl = self._intern(body.acl)
+                return Result(ErrorCode.NODE_EXISTS, type_, path)
+            # Or it was left over when replaying deleted its parent, which the snapshot held in a later life.
+            self._forget(path, existing)
         node = Node(body.data, self._intern(body.acl), zxid, zxid, time_ms, time_ms, ephemeral_owner=owner, pzxid=zxid)
         self._insert(path, node)
+        stat = pack_stat(node)
         self._quota_created(path, len(body.data or b""))
         self.watches.created(path, zxid, node.acl, parent.acl)
-        return Result(0, type_, path, pack_stat(node))
+        return Result(0, type_, path, stat)
 
     def _delete(self, path: str, zxid: int) -> int:
         parent_path = parent_of(path)
@@ -299,14 +302,12 @@ class DataTree:
         if zxid > parent.pzxid:
             parent.pzxid = zxid
             self._redigest(parent_path, parent)
-        node = self.nodes.pop(path, None)
+        node = self.nodes.get(path)
         if node is None:
             return ErrorCode.NO_NODE
         if parent.children:
             parent.children.discard(name_of(path))
-        self._digest -= node.digest
-        self.data_bytes -= len(path) + len(node.data or b"")
-        self._unindex(path, node.ephemeral_owner)
+        self._forget(path, node)
         self._quota_deleted(path, len(node.data or b""))
         self.watches.deleted(path, zxid, node.acl, parent.acl)
         return 0
@@ -354,6 +355,10 @@ class DataTree:
             self._delete(path, zxid)
         self.ephemerals.pop(session_id, None)
 
+    def find(self, path: str) -> Node | None:
+        """A znode as reads see it: the empty path is the root, too."""
+        return self.nodes.get(path or "/")
+
     def set_config(self, data: bytes, version: int) -> None:
         """What /zookeeper/config shows; each server writes it for itself when it joins an ensemble."""
         node = self.nodes[CONFIG_PATH]
@@ -392,6 +397,12 @@ class DataTree:
             self.ttls.add(path)
         else:
             self.ephemerals.setdefault(owner, set()).add(path)
+
+    def _forget(self, path: str, node: Node) -> None:
+        del self.nodes[path]
+        self._digest -= node.digest
+        self.data_bytes -= len(path) + len(node.data or b"")
+        self._unindex(path, node.ephemeral_owner)
 
     def _unindex(self, path: str, owner: int) -> None:
         if owner == 0:

@@ -59,8 +59,7 @@ def encode_entries(entries: Sequence[Entry]) -> bytes:
     """Entries as they lie in a file."""
     parts: list[bytes] = []
     pack = ENTRY_HEAD.pack
-    for entry in entries:
-        raw = entry.raw
+    for _, raw in entries:
         parts += (pack(adler32(raw), len(raw)), raw, ENTRY_END)
     return b"".join(parts)
 

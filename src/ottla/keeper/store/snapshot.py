@@ -225,7 +225,7 @@ def _decode(source: Source, zxid: int) -> Snapshot:
         raise CorruptionError("not the header of a snapshot")
     sessions: dict[int, int] = {}
     for _ in range(source.count(_SESSION.size)):
-        session_id, timeout_ms = _SESSION.unpack(source.take(_SESSION.size))
+        session_id, timeout_ms = source.unpack(_SESSION)
         sessions[session_id] = timeout_ms
     acls = _read_acls(source)
     nodes = _Nodes(source, acls)
@@ -235,7 +235,7 @@ def _decode(source: Source, zxid: int) -> Snapshot:
     source.check_seal()
     end_zxid, digest_zxid, digest, version = zxid, 0, 0, DIGEST_VERSION
     if not source.at_end():
-        digest_zxid, version = _DIGEST_HEAD.unpack(source.take(_DIGEST_HEAD.size))
+        digest_zxid, version = source.unpack(_DIGEST_HEAD)
         # Version 1 was a hexadecimal string.
         digest = source.int64() if version >= DIGEST_VERSION else int(source.string() or "0", 16)
         source.check_seal()
@@ -272,6 +272,6 @@ class _Nodes:
         while (path := source.string()) != "/":
             self.count += 1
             data = source.buffer()
-            acl_id, *stat = _NODE_TAIL.unpack(source.take(_NODE_TAIL.size))
+            acl_id, *stat = source.unpack(_NODE_TAIL)
             # ZooKeeper writes ids that are not in the map when the ACL came up meanwhile. Closed, until the log says.
             yield path or "/", Node(data, acls.get(acl_id, CLOSED_ACL), *stat)

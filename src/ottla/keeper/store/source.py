@@ -8,6 +8,8 @@ known, is refused before anything is allocated; elsewhere memory grows only with
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import Struct
+from typing import Any
 from zlib import adler32
 
 from ottla.base.errors import CorruptionError
@@ -41,12 +43,22 @@ class Source:
         self._pos = stop
         return self._window[pos:stop]
 
+    def unpack(self, fields: Struct) -> tuple[Any, ...]:
+        """The next fields of fixed size; read where they lie, since a large tree consists of little else."""
+        pos = self._pos
+        stop = pos + fields.size
+        if stop > len(self._window):
+            self._fill(fields.size)
+            pos, stop = self._pos, self._pos + fields.size
+        self._pos = stop
+        return fields.unpack_from(self._window, pos)
+
     def int32(self) -> int:
-        value: int = INT.unpack(self.take(4))[0]
+        value: int = self.unpack(INT)[0]
         return value
 
     def int64(self) -> int:
-        value: int = LONG.unpack(self.take(8))[0]
+        value: int = self.unpack(LONG)[0]
         return value
 
     def count(self, element_bytes_min: int) -> int:
@@ -58,7 +70,7 @@ class Source:
         return max(count, 0)
 
     def buffer(self) -> bytes | None:
-        length = self.int32()
+        length: int = self.unpack(INT)[0]
         if length == -1:
             return None
         if length < 0:

@@ -15,7 +15,7 @@ synced with the first sync of its file.
 
 Space ahead of the entries is filled with zeros a chunk at a time, in the same write as the entries that did not
 fit. Overwriting blocks that exist changes no metadata, so syncing does not wait for the file system's journal.
-Measured on ext4 over virtio with entries of 200 bytes, in syncs per second with 1, 16 and 256 entries a sync:
+Measured on ext4 over virtio with entries of 213 bytes, in syncs per second with 1, 16 and 256 entries a sync:
 
     no preallocation               4,155   3,514   1,115
     sparse, 64 MiB (ZooKeeper's)   5,875   3,995   1,312
@@ -94,15 +94,15 @@ class TxnLog:
         self._unmarked_bytes = 0
         self._mark = SyncMark(directory)
         self._marked = Mark(0, 0, 0)
-        self._mark_end()
+        self._continue_from(last_zxid)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write entries behind the last; durable only after the next ``sync``."""
         self._check()
         last = self.last_zxid
-        for entry in entries:
-            assert follows(entry.zxid, after=last), f"0x{entry.zxid:x} appended behind 0x{last:x}"
-            last = entry.zxid
+        for zxid, _ in entries:
+            assert zxid == last + 1 or follows(zxid, after=last), f"0x{zxid:x} appended behind 0x{last:x}"
+            last = zxid
         if not entries:
             return
         data = encode_entries(entries)
@@ -124,31 +124,7 @@ class TxnLog:
     def sync(self) -> int:
         """Put everything appended so far on disk; return the zxid up to which it is. For any thread."""
         with self._syncing:
-            with self._state:
-                self._check()
-                files, self._dirty = self._dirty, []
-                created, self._created = self._created, False
-                current, last = self._file, self.last_zxid
-                ends = [file.end for file in files]
-                for file in files:
-                    file.dirty = False
-            with self._breaking():
-                if created:
-                    # Before any of its pages: recovery has to know the file for ours to judge what it finds there.
-                    self._set_mark(self._marked._replace(newest_zxid=files[-1].zxid), durable=True)
-                for file in files:
-                    if file is not current:
-                        os.ftruncate(file.fd, file.end)
-                    os.fdatasync(file.fd)
-                if created:
-                    fsync_directory(self.directory)
-                for file in files:
-                    if file is not current:
-                        self._close_file(file)
-                if files:
-                    self._set_mark(Mark(files[-1].zxid, ends[-1], files[-1].zxid), durable=created)
-            self.durable_zxid = last
-            return last
+            return self._sync()
 
     def roll(self) -> None:
         """Let the next append open a new file."""
@@ -171,29 +147,30 @@ class TxnLog:
         """Remove everything behind ``zxid`` for good; return the last zxid left, for the caller to compare.
 
         Later files go first, newest first, then the tail of the file that holds ``zxid``, each step on disk before
-        the next: whatever a crash leaves is a log without a hole. No sync may be under way.
+        the next: whatever a crash leaves is a log without a hole.
         """
-        self.roll()
-        self.sync()
-        files = self._files()
-        kept = [path for first, path in files if first <= zxid]
-        last, end = _find_end(kept[-1], zxid) if kept else (min(self.base_zxid, zxid), 0)
-        with self._breaking():
-            remove_in_order(path for _, path in reversed(files[len(kept) :]))
-            if kept:
-                cut(kept[-1], end)
-            self.last_zxid = self.durable_zxid = last
-            self._mark_end()
+        with self._syncing:
+            self.roll()
+            self._sync()
+            files = self._files()
+            kept = [path for first, path in files if first <= zxid]
+            last, end = _find_end(kept[-1], zxid) if kept else (min(self.base_zxid, zxid), 0)
+            with self._breaking():
+                remove_in_order(path for _, path in reversed(files[len(kept) :]))
+                if kept:
+                    cut(kept[-1], end)
+                self._continue_from(last)
         return last
 
     def reset(self, zxid: int) -> None:
         """Remove the whole log for good, newest file first; the next entry follows ``zxid``."""
-        self.roll()
-        self.sync()
-        with self._breaking():
-            remove_in_order(path for _, path in reversed(self._files()))
-            self.base_zxid = self.last_zxid = self.durable_zxid = zxid
-            self._mark_end()
+        with self._syncing:
+            self.roll()
+            self._sync()
+            with self._breaking():
+                remove_in_order(path for _, path in reversed(self._files()))
+                self.base_zxid = zxid
+                self._continue_from(zxid)
 
     def close(self) -> None:
         """Sync, trim and close. A broken log is only closed."""
@@ -213,6 +190,33 @@ class TxnLog:
     def break_off(self, error: OSError) -> None:
         """Refuse everything from now on: a step that the log depends on has failed elsewhere."""
         self._broken = error
+
+    def _sync(self) -> int:
+        with self._state:
+            self._check()
+            files, self._dirty = self._dirty, []
+            created, self._created = self._created, False
+            current, last = self._file, self.last_zxid
+            ends = [file.end for file in files]
+            for file in files:
+                file.dirty = False
+        with self._breaking():
+            if created:
+                # Before any of its pages: recovery has to know the file for ours to judge what it finds there.
+                self._set_mark(self._marked._replace(newest_zxid=files[-1].zxid), durable=True)
+            for file in files:
+                if file is not current:
+                    os.ftruncate(file.fd, file.end)
+                os.fdatasync(file.fd)
+            if created:
+                fsync_directory(self.directory)
+            for file in files:
+                if file is not current:
+                    self._close_file(file)
+            if files:
+                self._set_mark(Mark(files[-1].zxid, ends[-1], files[-1].zxid), durable=created)
+        self.durable_zxid = last
+        return last
 
     def _write(self, file: _File, data: bytes) -> None:
         end = file.end + len(data)
@@ -254,11 +258,12 @@ class TxnLog:
             self._unmarked_bytes = 0
             self._mark.sync()
 
-    def _mark_end(self) -> None:
-        """Mark everything there is as synced, with no file open."""
+    def _continue_from(self, zxid: int) -> None:
+        """Let the next entry follow ``zxid``: no file is open, and all there are have been synced."""
+        self.last_zxid = self.durable_zxid = zxid
         files = self._files()
-        zxid, size = (files[-1][0], files[-1][1].stat().st_size) if files else (0, 0)
-        self._set_mark(Mark(zxid, size, zxid), durable=True)
+        first, size = (files[-1][0], files[-1][1].stat().st_size) if files else (0, 0)
+        self._set_mark(Mark(first, size, first), durable=True)
 
     def _files(self) -> list[tuple[int, Path]]:
         return [(file.zxid, file.path) for file in numbered(self.directory, LOG_PREFIX)]

@@ -51,16 +51,17 @@ class History:
     def __init__(self, tree: DataTree | None = None) -> None:
         self.tree = tree or DataTree()
         self.entries: list[Entry] = []
+        self.session_id = SESSION
         self._epoch_zxid: int | None = None
 
     def next_epoch(self) -> None:
         """Let the next transaction be the first of a new epoch."""
         self._epoch_zxid = ((self.tree.last_zxid >> 32) + 1 << 32) + 1
 
-    def add(self, body: TxnBody, session_id: int = SESSION) -> Entry:
+    def add(self, body: TxnBody, session_id: int | None = None) -> Entry:
         zxid = self._epoch_zxid or self.tree.last_zxid + 1
         self._epoch_zxid = None
-        txn = Txn(session_id, 7, zxid, TIME_MS + zxid % 1000, _TYPES[type(body)], body, None)
+        txn = Txn(session_id or self.session_id, 7, zxid, TIME_MS + zxid % 1000, _TYPES[type(body)], body, None)
         self.tree.apply(txn)
         if not isinstance(body, ErrorTxn):
             txn = txn._replace(digest=self.tree.digest)

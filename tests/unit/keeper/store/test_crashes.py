@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.keeper.store.faults import CrashError, PowerLoss, dying_at, kill
-from tests.unit.keeper.store.histories import History, rich_history, seen
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.txns import decode_txn
 from ottla.keeper.store import DataDir, Recovered, durable, encode_snapshot, txnlog
 from ottla.keeper.store.durable import AtomicFile
+from tests.unit.keeper.store.faults import CrashError, PowerLoss, dying_at, kill
+from tests.unit.keeper.store.histories import History, rich_history, seen
 
 State = dict[str, Any]
 Action = Callable[[DataDir], object]

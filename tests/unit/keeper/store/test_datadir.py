@@ -5,12 +5,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.keeper.store.faults import kill
-from tests.unit.keeper.store.histories import History, rich_history, seen
 
 from ottla.base.errors import ConfigError, CorruptionError
 from ottla.keeper.proto.txns import Entry, decode_txn
 from ottla.keeper.store import DataDir, Recovered, encode_snapshot
+from tests.unit.keeper.store.faults import kill
+from tests.unit.keeper.store.histories import History, rich_history, seen
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.keeper.store.histories import History, seen
 
 from ottla.keeper.proto.records import STAT, Stat
 from ottla.keeper.server.acl import masked
 from ottla.keeper.server.tree import CONFIG_PATH, DataTree, pack_stat
 from ottla.keeper.store import DataDir, Recovered
 from ottla.keeper.store.snapshot import encode, is_whole
+from tests.unit.keeper.store.histories import History, seen
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 STANDALONE = GOLDEN / "zookeeper-3.9.5-data"

@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.keeper.store.faults import kill
-from tests.unit.keeper.store.histories import History, rich_history, seen
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.txns import Entry, SetDataTxn, decode_txn, encode_txn
@@ -16,6 +14,8 @@ from ottla.keeper.store import DataDir, Recovered
 from ottla.keeper.store.entries import LOG_HEADER, encode_entries
 from ottla.keeper.store.recovery import Recent
 from ottla.keeper.store.synced import SYNCED_NAME
+from tests.unit.keeper.store.faults import kill
+from tests.unit.keeper.store.histories import History, rich_history, seen
 
 
 def recover(directory: Path) -> Recovered:

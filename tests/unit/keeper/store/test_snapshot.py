@@ -6,7 +6,6 @@ from pathlib import Path
 from zlib import adler32
 
 import pytest
-from tests.unit.keeper.store.histories import ROOM_ACL, SECRET_ACL, History, rich_history, seen
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.jute import INT, LONG
@@ -16,6 +15,7 @@ from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store import decode_snapshot, encode_snapshot
 from ottla.keeper.store.snapshot import CLOSED_ACL, is_whole
+from tests.unit.keeper.store.histories import ROOM_ACL, SECRET_ACL, History, rich_history, seen
 
 HEADER = b"ZKSN" + INT.pack(2) + LONG.pack(-1)
 

@@ -1,0 +1,77 @@
+"""Disks that refuse: a server whose disk fails stops and says why, the others go on, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.disks import SmallDisk, strace
+from tests.chaos.trial import SMALL_TICKS, trial
+from tests.peers import OttlaKeepers, wait_until
+
+MIB = 1 << 20
+LEADER, FOLLOWER = 2, 0
+"""At the first start the server with the highest id leads."""
+
+
+@pytest.mark.parametrize("victim", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_syncing_fails(tmp_path: Path, victim: int) -> None:
+    """Once is enough: a second try might find nothing left to write, and succeed."""
+    ensemble = OttlaKeepers(3, tmp_path, settings=SMALL_TICKS)
+    with (
+        strace(ensemble.servers[victim], tmp_path / "strace", ["fdatasync"], "error=EIO:when=40"),
+        trial(ensemble, tmp_path) as (keepers, load),
+    ):
+        wait_stopped(keepers, victim, "Input/output error")
+        load.wait_acked(20)
+
+
+@pytest.mark.parametrize("victim", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_the_disk_is_full(tmp_path: Path, victim: int) -> None:
+    ensemble = OttlaKeepers(3, tmp_path, settings={**SMALL_TICKS, "preAllocSize": "4"})
+    disk = SmallDisk(ensemble, victim, 4 * MIB)
+    data = [disk.path if index == victim else ensemble.data(index) for index in range(3)]
+    try:
+        with trial(ensemble, tmp_path, data=data) as (keepers, load):
+            load.wait_acked(20)
+            disk.fill()
+            wait_stopped(keepers, victim, "No space left on device")
+            load.wait_acked(20)
+            keepers.servers[victim].start()
+            wait_stopped(keepers, victim, "No space left on device")
+            disk.clear()
+            keepers.restart(victim)
+            load.wait_acked(20)
+    finally:
+        disk.close()
+
+
+def wait_stopped(keepers: OttlaKeepers, index: int, why: str) -> None:
+    server = keepers.servers[index]
+    wait_until(lambda: not server.running, timeout_s=30, what=f"server {index} stops")
+    assert server.returncode == 1
+    last = [line for line in server.tail().splitlines() if "CRITICAL" in line][-1]
+    assert why in last, server.tail()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+@pytest.mark.parametrize("call", ["fdatasync", "fsync", "pwritev", "pwrite64", "write", "rename", "ftruncate", "unlink"])
+def test_a_call_fails(tmp_path: Path, call: str, error: str) -> None:
+    """At whichever call, the server stops with a message or goes on, and the ensemble goes on with it or without it."""
+    settings = {**SMALL_TICKS, "snapCount": "60"}
+    with trial(OttlaKeepers(3, tmp_path, settings=settings), tmp_path) as (keepers, load):
+        for n in (1, 2, 3, 5, 8):
+            victim = keepers.leader() if n % 2 else keepers.followers()[0]
+            server = keepers.servers[victim]
+            server.stop()
+            with strace(server, tmp_path / "strace", [call], f"error={error}:when={n}"):
+                server.start()
+            load.wait_acked(100)
+            if not server.running:
+                assert server.returncode == 1, server.tail()
+                assert "Traceback" not in server.tail(), server.tail()
+            server.stop()
+            keepers.restart(victim)
