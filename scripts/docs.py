@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ottla.base.config import markdown
 from ottla.keeper.config import INERT, UNMET, KeeperConfig
+from ottla.keeper.metrics.page import page as metrics_page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -56,8 +57,8 @@ def pages() -> dict[Path, str]:
     """Every made page with its text."""
     inert = "".join(f"- `{key}{'*' if key[-1] == '.' else ''}`: {reason}.\n" for key, reason in INERT.items())
     unmet = "".join(f"- `{key}={value}`: {reason}.\n" for key, (value, reason) in UNMET.items())
-    page = KEEPER_CONFIG.format(table=markdown(KeeperConfig), inert=inert, unmet=unmet)
-    return {DOCS / "keeper-config.md": page}
+    settings = KEEPER_CONFIG.format(table=markdown(KeeperConfig), inert=inert, unmet=unmet)
+    return {DOCS / "keeper-config.md": settings, DOCS / "keeper-metrics.md": metrics_page()}
 
 
 def main() -> int:

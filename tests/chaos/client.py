@@ -16,25 +16,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.keeper.proto.opcodes import EventType
+from tests.chaos import jute
 from tests.chaos.history import Fields, History
-from tests.compat import rawclient as raw
-from tests.compat.rawclient import Cursor, bool_, buffer, int_, long_, string, strings
+from tests.chaos.jute import Cursor, bool_, buffer, int_, long_, string, strings
 
 NO_ZXID = -1
 RETRY_S = 0.02
 OPCODES = {
-    "create": raw.CREATE2,
-    "delete": raw.DELETE,
-    "set": raw.SET_DATA,
-    "check": raw.CHECK,
-    "multi": raw.MULTI,
-    "get": raw.GET_DATA,
-    "exists": raw.EXISTS,
-    "children": raw.GET_CHILDREN2,
-    "sync": raw.SYNC,
-    "add_watch": raw.ADD_WATCH,
-    "set_watches": raw.SET_WATCHES2,
-    "close": raw.CLOSE_SESSION,
+    "create": jute.CREATE2,
+    "delete": jute.DELETE,
+    "set": jute.SET_DATA,
+    "check": jute.CHECK,
+    "multi": jute.MULTI,
+    "get": jute.GET_DATA,
+    "exists": jute.EXISTS,
+    "children": jute.GET_CHILDREN2,
+    "sync": jute.SYNC,
+    "add_watch": jute.ADD_WATCH,
+    "set_watches": jute.SET_WATCHES2,
+    "close": jute.CLOSE_SESSION,
 }
 RECURSIVE = 1
 
@@ -116,8 +116,7 @@ class Client:
         self.sessions = 0
         self.acked = 0
         """Writes that were answered without an error."""
-        self._servers = list(enumerate(servers))
-        random.Random(name).shuffle(self._servers)
+        self._servers: list[tuple[int, Address]] = []
         self._silence_s = silence_s
         self._open_socket = open_socket
         self._socket: socket.socket | None = None
@@ -125,6 +124,7 @@ class Client:
         self._connection = 0
         self._received = bytearray()
         self._forget_session()
+        self.move_to(servers)
 
     def _forget_session(self) -> None:
         self.session, self._password, self._xid = 0, bytes(16), 0
@@ -168,13 +168,13 @@ class Client:
             + buffer(self._password) + bool_(False)
         )  # fmt: skip
         c = Cursor(self._receive())
-        _version, timeout_ms, session, password = c.int(), c.int(), c.long(), c.buffer()
+        _version, timeout_ms, session, password = c.int_(), c.int_(), c.long_(), c.buffer()
         if timeout_ms <= 0:
             self.history.happened(self.proc, "note", "expired", {"session": self.session, "server": index})
             self._forget_session()
             raise DisconnectedError
         self._connection += 1
-        self.session, self._password = session, password or b""
+        self.session, self._password = session, password
         self.history.happened(
             self.proc, "note", "attached", {"session": session, "server": index, "timeout_ms": timeout_ms}
         )
@@ -186,13 +186,24 @@ class Client:
         for f, path in self._watched:
             by_kind[f].append(path)
         return Request(
-            "set_watches", {"since": self.last_zxid, **by_kind, "recursive": [self._recursive] if self._recursive else []}
+            "set_watches",
+            {"since": self.last_zxid, **by_kind, "recursive": [self._recursive] if self._recursive else []},
         )
 
     def _drop(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    @property
+    def servers(self) -> list[Address]:
+        return [address for _, address in sorted(self._servers)]
+
+    def move_to(self, servers: Sequence[Address]) -> None:
+        """Leave, and from now on go to one of these."""
+        self._drop()
+        self._servers = list(enumerate(servers))
+        random.Random(self.name).shuffle(self._servers)
 
     def disconnect(self) -> None:
         """Leave the server without a word; the session stays open."""
@@ -231,16 +242,16 @@ class Client:
 
     def _on_frame(self, frame: bytes, sent: deque[tuple[int, int, Request]]) -> Iterable[Fields]:
         c = Cursor(frame)
-        xid, zxid, err = c.int(), c.long(), c.int()
-        if xid == raw.NOTIFICATION:
-            self._on_event(zxid, EventType(c.int()), c.int(), c.string() or "")
+        xid, zxid, err = c.int_(), c.long_(), c.int_()
+        if xid == jute.NOTIFICATION_XID:
+            self._on_event(zxid, EventType(c.int_()), c.int_(), c.string())
             return ()
         answered = next((item for item in sent if item[0] == xid), None)
         if answered is None:
             raise DisconnectedError(f"an answer to {xid}, which was not asked")
         sent.remove(answered)
         _, op_id, request = answered
-        result: Fields = {"zxid": zxid, "err": err, **(decode(request.f, c) if c.at < len(frame) else {})}
+        result: Fields = {"zxid": zxid, "err": err, **(decode(request.f, c) if c.left else {})}
         # A multi that was refused is answered with err 0 and a list of errors.
         refused = err or next((part["err"] for part in result.get("results", ()) if part["err"]), 0)
         result["err"] = refused
@@ -310,7 +321,7 @@ def encode(request: Request) -> bytes:
     f, args = request
     match f:
         case "create":
-            return string(args["path"]) + buffer(args["data"].encode()) + raw.OPEN_ACL + int_(args["flags"])
+            return string(args["path"]) + buffer(args["data"].encode()) + jute.OPEN_ACL + int_(args["flags"])
         case "set":
             return string(args["path"]) + buffer(args["data"].encode()) + int_(args["version"])
         case "delete" | "check":
@@ -340,9 +351,9 @@ def decode(f: str, c: Cursor) -> Fields:
         case "set" | "exists":
             return {"stat": stat(c)}
         case "get":
-            return {"data": (c.buffer() or b"").decode(), "stat": stat(c)}
+            return {"data": c.string(), "stat": stat(c)}
         case "children":
-            return {"children": sorted(str(name) for name in c.vector(c.string) or ()), "stat": stat(c)}
+            return {"children": sorted(c.strings()), "stat": stat(c)}
         case "multi":
             return {"results": list(multi_results(c))}
         case _:
@@ -350,18 +361,18 @@ def decode(f: str, c: Cursor) -> Fields:
 
 
 def stat(c: Cursor) -> list[int]:
-    times = [c.long(), c.long(), c.long(), c.long()]
-    versions = [c.int(), c.int(), c.int()]
-    return [*times, *versions, c.long(), c.int(), c.int(), c.long()]
+    times = [c.long_(), c.long_(), c.long_(), c.long_()]
+    versions = [c.int_(), c.int_(), c.int_()]
+    return [*times, *versions, c.long_(), c.int_(), c.int_(), c.long_()]
 
 
 def multi_results(c: Cursor) -> Iterable[Fields]:
     names = {opcode: f for f, opcode in OPCODES.items()}
     while True:
-        opcode, done, err = c.int(), c.bool(), c.int()
+        opcode, done, err = c.int_(), c.bool_(), c.int_()
         if done:
             return
-        if opcode == raw.ERROR:
-            yield {"err": c.int()}
+        if opcode == jute.ERROR:
+            yield {"err": c.int_()}
         else:
             yield {"err": err, **decode(names[opcode], c)}

@@ -9,7 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -107,16 +107,15 @@ class SmallDisk:
 
 
 @contextmanager
-def strace(process: Process, log: Path, calls: Sequence[str], inject: str) -> Iterator[None]:
-    """Start ``process`` in this block, and at system calls of ``calls`` something else happens: ``inject``.
+def strace(process: Process, log: Path, call: str, inject: str, paths: Iterable[Path] = ()) -> Iterator[None]:
+    """Start ``process`` in this block, and ``inject`` happens at a system call of it, only on ``paths`` if any are given.
 
-    For example ``error=EIO:when=3`` or ``signal=KILL:when=1+``. The n-th call is counted by call and by thread.
+    For example ``error=EIO:when=3`` or ``signal=KILL:when=1``. Calls are counted by thread.
     """
     command = process.command
-    names = ",".join(calls)
     process.command = [
-        "strace", "-D", "-f", "-qq", "-o", str(log),
-        "-e", f"trace={names}", "-e", f"inject={names}:{inject}", "--", *command,
+        "strace", "-D", "-f", "-qq", "-o", str(log), "-e", f"trace={call}", "-e", f"inject={call}:{inject}",
+        *(f"--trace-path={path}" for path in paths), "--", *command,
     ]  # fmt: skip
     try:
         yield

@@ -156,9 +156,7 @@ class Load:
         timeouts_ms = [2000 if number % 3 == 2 else 30_000 for number in range(workers)]
 
         def client(name: str, timeout_ms: int = 30_000) -> Client:
-            return Client(
-                name, servers, history, timeout_ms=timeout_ms, silence_s=silence_s, open_socket=open_socket
-            )
+            return Client(name, servers, history, timeout_ms=timeout_ms, silence_s=silence_s, open_socket=open_socket)
 
         clients = [client(f"w{number}", timeout_ms) for number, timeout_ms in enumerate(timeouts_ms)]
         self.workers = [Worker(client, seed, pace_s) for client in clients]

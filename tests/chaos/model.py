@@ -31,7 +31,19 @@ BUILT_IN = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 class Znode:
     """One node; ``creates`` counts its children ever made, ``deletes`` those gone again."""
 
-    __slots__ = ("children", "creates", "ctime", "czxid", "data", "deletes", "mtime", "mzxid", "owner", "pzxid", "version")
+    __slots__ = (
+        "children",
+        "creates",
+        "ctime",
+        "czxid",
+        "data",
+        "deletes",
+        "mtime",
+        "mzxid",
+        "owner",
+        "pzxid",
+        "version",
+    )
 
     def __init__(self, data: str, zxid: int, time_ms: int, owner: int) -> None:
         self.data = data

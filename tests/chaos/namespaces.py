@@ -7,7 +7,6 @@ them by its id. Needs root.
 from __future__ import annotations
 
 import ctypes
-import os
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from tests.chaos.client import Address
 from tests.peers import wait_until
 
+NOBODY = "02:00:00:00:ff:ff"
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -64,7 +64,7 @@ class Holder:
 @contextmanager
 def inside_network(holder: Holder) -> Iterator[None]:
     """This thread in the network of ``holder``; sockets made here stay there."""
-    with open("/proc/thread-self/ns/net") as home, open(f"/proc/{holder.pid}/ns/net") as there:
+    with Path("/proc/thread-self/ns/net").open() as home, Path(f"/proc/{holder.pid}/ns/net").open() as there:
         _enter(there.fileno())
         try:
             yield
@@ -100,7 +100,9 @@ class Network:
         return holder
 
     def _connect(self) -> None:
-        batch(self.hub, "link set lo up", "link add br0 type bridge", f"addr add {ip(-1)}/24 dev br0", "link set br0 up")
+        batch(
+            self.hub, "link set lo up", "link add br0 type bridge", f"addr add {ip(-1)}/24 dev br0", "link set br0 up"
+        )
         for index, computer in enumerate(self.computers):
             batch(
                 self.hub,
@@ -113,7 +115,7 @@ class Network:
 
     def cut(self, source: int, *targets: int) -> None:
         """Lose whatever ``source`` sends to ``targets``."""
-        self._tell(source, {target: "02:00:00:00:ff:ff" for target in targets})
+        self._tell(source, dict.fromkeys(targets, NOBODY))
 
     def mend(self, source: int) -> None:
         self._tell(source, {target: mac(target) for target in range(len(self.computers)) if target != source})
@@ -160,7 +162,3 @@ def batch(holder: Holder, *lines: str) -> None:
         [*holder.enter, "ip", "-batch", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{lines}: {done.stderr.strip()}"
-
-
-def is_root() -> bool:
-    return os.geteuid() == 0

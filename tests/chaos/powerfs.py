@@ -189,9 +189,7 @@ class Server:
         try:
             request = os.read(self._device, WRITE_MAX + PAGE)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINTR):
-                return True
-            return False
+            return error.errno in (errno.ENOENT, errno.EINTR)
         _, opcode, unique, number, *_ = _IN.unpack_from(request)
         if opcode in (Op.FORGET, Op.BATCH_FORGET, Op.INTERRUPT):
             return True
@@ -261,7 +259,7 @@ class Server:
     def write(self, number: int, body: bytes) -> bytes:
         _, offset, size, *_ = _WRITE_IN.unpack_from(body)
         self._tree.file(number).write(offset, body[_WRITE_IN.size : _WRITE_IN.size + size])
-        return size.to_bytes(8, "little")
+        return int(size).to_bytes(8, "little")
 
     def sync(self, number: int, _body: bytes) -> bytes:
         self._tree.inodes[number].sync()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from ottla.cli.main import main
 from ottla.keeper.clientport import ClientConnection
+from ottla.keeper.proto.opcodes import OpCode
 from ottla.keeper.proto.records import ConnectRequest
 from ottla.keeper.quorum.effects import Effects
 from ottla.keeper.quorum.leading import Leading
@@ -21,7 +22,12 @@ from ottla.keeper.quorum.messages import Commit
 from ottla.keeper.server.clients import Client
 from ottla.keeper.server.frontend import Frontend
 from ottla.keeper.server.sessions import SessionTracker
-from ottla.keeper.store import TxnLog
+from ottla.net import FrameReader
+
+
+def replace(owner: object, name: str, by: Callable[..., object]) -> None:
+    assert hasattr(owner, name), f"{owner} has no {name} any more"
+    setattr(owner, name, by)
 
 
 def never_sync() -> None:
@@ -30,7 +36,7 @@ def never_sync() -> None:
     def sync(_fd: int) -> None:
         pass
 
-    os.fdatasync = os.fsync = sync
+    replace(os, "fdatasync", sync)
 
 
 def commit_alone() -> None:
@@ -42,39 +48,50 @@ def commit_alone() -> None:
             leading.committed_zxid = effects.commit = zxid
             effects.send += [(learner.link, Commit(zxid)) for learner in leading.learners if learner.synced]
 
-    Leading._maybe_commit = maybe_commit  # type: ignore[method-assign]
-
-
-def forget_the_last() -> None:
-    """Z2, Z4: lose the end of each append, as a log that counts wrong."""
-    append = TxnLog.append
-
-    def forgetful(log: TxnLog, entries: list[object]) -> None:
-        append(log, entries[:-1] if len(entries) > 1 else entries)  # type: ignore[arg-type]
-
-    TxnLog.append = forgetful  # type: ignore[assignment, method-assign]
+    replace(Leading, "_maybe_commit", maybe_commit)
 
 
 def answer_backwards() -> None:
     """Z5: the requests of a pipeline in the wrong order."""
-    made = ClientConnection.__init__
+    opened = ClientConnection.opened
 
-    def make(connection: ClientConnection, *args: object, **options: object) -> None:
-        made(connection, *args, **options)  # type: ignore[arg-type]
-        feed = connection._reader.feed
-        connection._reader.feed = lambda data: feed(data)[::-1]  # type: ignore[method-assign]
+    class Backwards(FrameReader):
+        def feed(self, data: bytes) -> list[bytes]:
+            return super().feed(data)[::-1]
 
-    ClientConnection.__init__ = make  # type: ignore[assignment, method-assign]
+    def open_backwards(connection: ClientConnection) -> None:
+        connection._reader = Backwards(connection._reader.bytes_max)
+        opened(connection)
+
+    replace(ClientConnection, "opened", open_backwards)
 
 
-def let_everybody_in() -> None:
-    """Z6: take clients that have seen more than this server."""
-    refuse = Frontend._refuse
+def attach_alone() -> None:
+    """Z6: a server takes a client back by itself, however much more that has seen."""
 
-    def welcome(frontend: Frontend, request: ConnectRequest) -> str | None:
-        return refuse(frontend, request._replace(last_zxid_seen=0))
+    def reattach(frontend: Frontend, client: Client, session_id: int) -> None:
+        client.session_id = session_id
+        frontend.by_session[session_id] = client
+        frontend._session_opened(client)
 
-    Frontend._refuse = welcome  # type: ignore[method-assign]
+    def refuse(_frontend: Frontend, _request: ConnectRequest) -> str | None:
+        return None
+
+    replace(Frontend, "_reattach", reattach)
+    replace(Frontend, "_refuse", refuse)
+
+
+def sync_alone() -> None:
+    """Z7: a server answers a sync by itself, whatever it has missed."""
+    submit = Frontend._submit
+
+    def local(frontend: Frontend, client: Client, xid: int, type_: int, frame: bytes) -> None:
+        if type_ == OpCode.SYNC:
+            frontend.synced(client.session_id, xid)
+        else:
+            submit(frontend, client, xid, type_, frame)
+
+    replace(Frontend, "_submit", local)
 
 
 def tell_late() -> None:
@@ -84,7 +101,7 @@ def tell_late() -> None:
     def later(client: Client, frame: bytes) -> None:
         asyncio.get_running_loop().call_later(0.05, notify, client, frame)
 
-    Client.notify = later  # type: ignore[method-assign]
+    replace(Client, "notify", later)
 
 
 def expire_early() -> None:
@@ -94,7 +111,7 @@ def expire_early() -> None:
     def impatient(tracker: SessionTracker, session_id: int, timeout_ms: int) -> None:
         track(tracker, session_id, timeout_ms // 2)
 
-    SessionTracker._track = impatient  # type: ignore[method-assign]
+    replace(SessionTracker, "_track", impatient)
 
 
 MISTAKES: dict[str, Callable[[], None]] = {
@@ -102,9 +119,9 @@ MISTAKES: dict[str, Callable[[], None]] = {
     for mistake in (
         never_sync,
         commit_alone,
-        forget_the_last,
         answer_backwards,
-        let_everybody_in,
+        attach_alone,
+        sync_alone,
         tell_late,
         expire_early,
     )

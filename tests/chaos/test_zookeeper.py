@@ -11,10 +11,10 @@ from tests.chaos.trial import SMALL_TICKS, SYNC_S, trial
 from tests.chaos.witness import ZOOKEEPER
 from tests.peers import RealZooKeeper
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600), pytest.mark.usefixtures("zookeeper_libs")]
 
 
-def test_the_leader_is_killed(zookeeper_libs: Path, tmp_path: Path) -> None:
+def test_the_leader_is_killed(tmp_path: Path) -> None:
     with trial(RealZooKeeper(3, tmp_path, settings=SMALL_TICKS), tmp_path, rules=ZOOKEEPER) as (servers, load):
         for _ in range(4):
             load.wait_acked(40)
@@ -24,7 +24,7 @@ def test_the_leader_is_killed(zookeeper_libs: Path, tmp_path: Path) -> None:
             servers.restart(leader)
 
 
-def test_the_leader_is_paused(zookeeper_libs: Path, tmp_path: Path) -> None:
+def test_the_leader_is_paused(tmp_path: Path) -> None:
     ensemble = RealZooKeeper(3, tmp_path, settings=SMALL_TICKS)
     with trial(ensemble, tmp_path, rules=ZOOKEEPER, silence_s=1.0) as (servers, load):
         for factor in (0.5, 1.1, 3.0):
@@ -37,7 +37,7 @@ def test_the_leader_is_paused(zookeeper_libs: Path, tmp_path: Path) -> None:
             servers.wait_ready()
 
 
-def test_all_are_killed_at_once(zookeeper_libs: Path, tmp_path: Path) -> None:
+def test_all_are_killed_at_once(tmp_path: Path) -> None:
     settings = {**SMALL_TICKS, "snapCount": "100"}
     with trial(RealZooKeeper(3, tmp_path, settings=settings), tmp_path, rules=ZOOKEEPER) as (servers, load):
         for _ in range(3):

@@ -12,7 +12,7 @@ from tests.peers.maven import PEERS, PeerMissingError
 
 SETS: dict[str, tuple[str, ...]] = {
     # kazoo's harness makes certificates with calls that later versions of pyOpenSSL no longer have.
-    "kazoo-suite": ("pyOpenSSL==24.2.1", "pyjks==20.0.0", "gevent==24.11.1", "eventlet==0.38.2"),
+    "kazoo-suite": ("pyOpenSSL==24.2.1", "pyjks==20.0.0", "gevent==24.11.1", "eventlet==0.38.2", "objgraph==3.6.2"),
 }
 
 

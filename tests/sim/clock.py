@@ -22,8 +22,9 @@ class SimClock:
     def monotonic(self) -> float:
         return self._zero_s + self._loop.now_us * self._rate
 
-    def monotonic_ms(self) -> int:
-        return int(self.monotonic() * 1000)
+    def true_ms(self) -> int:
+        """What a monotonic clock shows, in milliseconds, whatever clock the code under test reads."""
+        return int((self._zero_s + self._loop.now_us * self._rate) * 1000)
 
     def wall_ms(self) -> int:
         return WALL_START_MS + self._loop.now_us // 1000 + self.wall_skew_ms

@@ -77,7 +77,8 @@ class Faults:
 
     def revive(self, server: Server) -> None:
         """Start it again after a while."""
-        delay_ms = self._rng.choice((self._rng.randint(20, 300), self._rng.randint(300, 4000)))
+        rng = self._rng
+        delay_ms = rng.choice((rng.randint(1, 20), rng.randint(20, 300), rng.randint(300, 4000)))
         self._loop.after(delay_ms * MS, self._revive, server, server.incarnation)
 
     def _revive(self, server: Server, incarnation: int) -> None:
@@ -99,9 +100,9 @@ class Faults:
         self._victim().pause(self._rng.choice((self._rng.randint(20, 400), self._rng.randint(400, 4000))) * MS)
 
     def _slow_disk(self) -> None:
-        server = self._victim()
-        server.disk.slow = self._rng.choice((20, 100, 400))
-        self._later(self._fast_disk, server)
+        for server in self._rng.sample(self._world.servers, self._rng.randint(1, len(self._world.servers))):
+            server.disk.slow = self._rng.choice((20, 100, 400))
+            self._later(self._fast_disk, server)
 
     def _fast_disk(self, server: Server) -> None:
         server.disk.slow = 1
@@ -168,14 +169,18 @@ class Faults:
         self._later(self._net.slow.pop, (ids[0], ids[1]), None)
 
     def _reset(self) -> None:
-        """Break a link: both ends are told, or one, the other left to find out."""
         live = [end for end in self._net.ends if end.is_live]
         if live:
-            end = self._rng.choice(live)
-            self._net.hang_up(end)
-            if self._rng.random() < 0.5:
-                self._net.hang_up(end.far)
+            self._net.reset(self._rng.choice(live))
             self._hit("link reset")
+
+    def _flaky(self) -> None:
+        """For a while, links break all the time."""
+        self._net.flaky = self._rng.choice((0.02, 0.1, 0.3))
+        self._later(self._not_flaky)
+
+    def _not_flaky(self) -> None:
+        self._net.flaky = 0.0
 
     # Clients.
 
@@ -204,7 +209,8 @@ _WEIGHED = {
     "ring": 2,
     "one_way": 5,
     "slow_link": 8,
-    "reset": 10,
+    "reset": 8,
+    "flaky": 6,
     "client_break": 12,
     "client_freeze": 5,
 }

@@ -114,6 +114,8 @@ class SimNet:
         """(from, to) pairs between which nothing passes."""
         self.slow: dict[tuple[int, int], int] = {}
         """How many times longer than usual messages take."""
+        self.flaky = 0.0
+        """How likely a link breaks with any message."""
         self.ends: list[End] = []
 
     def delay_us(self, source: int, target: int) -> int:
@@ -154,6 +156,9 @@ class SimNet:
         if not far.is_live:
             if far.host.is_running and not self.are_cut(near.host.server_id, far.host.server_id):
                 self.loop.after(self.delay_us(near.host.server_id, far.host.server_id), self.hang_up, near)
+            return
+        if self.flaky and self.rng.random() < self.flaky:
+            self.reset(near)
             return
         arrival_us = self.loop.now_us + self.delay_us(near.host.server_id, far.host.server_id)
         far.clear_us = max(far.clear_us, arrival_us)
@@ -206,12 +211,21 @@ class SimNet:
 
     def hang_up(self, end: End) -> None:
         """Tell one end, and not the other, that the link is gone."""
-        end.queue.clear()
+        keep = self.rng.randint(0, len(end.queue))
+        while len(end.queue) > keep:
+            end.queue.pop()
         end.host.call(end.incarnation, self._arrived, end, Hangup())
+
+    def reset(self, end: End) -> None:
+        """Break a link: one end is told, and the other, too, or it is left to find out."""
+        self.loop.after(0, self.hang_up, end)
+        if self.rng.random() < 0.5:
+            self.loop.after(0, self.hang_up, end.far)
 
     def heal(self) -> None:
         self.cuts.clear()
         self.slow.clear()
+        self.flaky = 0.0
         for end in self.ends:
             self.resume(end)
 

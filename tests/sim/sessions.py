@@ -38,7 +38,7 @@ class SessionChecks:
 
     def leads(self, server: Server, epoch: int) -> None:
         sessions = server.member.frontend.tree.sessions
-        self._terms[server.server_id] = Term(epoch, server.clock.monotonic_ms(), sessions)
+        self._terms[server.server_id] = Term(epoch, server.clock.true_ms(), sessions)
 
     def left(self, server: Server) -> None:
         self._terms.pop(server.server_id, None)
@@ -46,7 +46,7 @@ class SessionChecks:
     def resumed(self, server: Server) -> None:
         term = self._terms.get(server.server_id)
         if term is not None:
-            term.resumed_ms = server.clock.monotonic_ms()
+            term.resumed_ms = server.clock.true_ms()
 
     def heard(self, server: Server, session_id: int) -> None:
         term = self._terms.get(server.server_id)
@@ -54,7 +54,7 @@ class SessionChecks:
         if term is None or session_id not in term.heard_ms:
             return
         if isinstance(upstream, LeaderUpstream) and session_id not in upstream.tracker._closing:
-            term.heard_ms[session_id] = server.clock.monotonic_ms()
+            term.heard_ms[session_id] = server.clock.true_ms()
 
     def proposed(self, server: Server, entries: Sequence[Entry]) -> None:
         """The leader made these transactions just now."""
@@ -65,13 +65,13 @@ class SessionChecks:
                 raise Violation(f"Z13: server {server.server_id} proposes 0x{zxid:x} and leads nobody")
             if type_ == OpCode.CREATE_SESSION:
                 term.timeouts[session_id] = INT.unpack_from(raw, TXN_HEADER.size)[0]
-                term.heard_ms[session_id] = server.clock.monotonic_ms()
+                term.heard_ms[session_id] = server.clock.true_ms()
             elif type_ == OpCode.CLOSE_SESSION:
                 self.closing.add(session_id)
                 heard_ms = term.heard_ms.pop(session_id, None)
                 if cxid == 0 and heard_ms is not None:
                     self._hit("session expired")
-                    self._expired(session_id, term.timeouts[session_id], server.clock.monotonic_ms() - heard_ms)
+                    self._expired(session_id, term.timeouts[session_id], server.clock.true_ms() - heard_ms)
 
     def _expired(self, session_id: int, timeout_ms: int, silent_ms: int) -> None:
         if silent_ms < timeout_ms - 1:
@@ -82,7 +82,7 @@ class SessionChecks:
         term = self._terms.get(server.server_id)
         if term is None:
             return
-        now_ms = server.clock.monotonic_ms()
+        now_ms = server.clock.true_ms()
         for session_id, heard_ms in term.heard_ms.items():
             late_ms = now_ms - max(heard_ms, term.resumed_ms) - term.timeouts[session_id] - 2 * self._tick_ms
             if late_ms > LATE_SLACK_MS:

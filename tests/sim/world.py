@@ -58,9 +58,9 @@ def profile_of(rng: Random) -> Profile:
         ),
         recent_max=rng.choice((5, 30, 200)),
         snap_count=rng.choice((15, 60, 200)),
-        epoch_length=rng.choice((None, None, None, rng.randint(10, 150))),
-        chaos_us=rng.randint(6, 16) * SECOND,
-        fault_ms=rng.choice((250, 500, 1000)),
+        epoch_length=rng.choice((None, None, rng.randint(10, 100))),
+        chaos_us=rng.randint(10, 30) * SECOND,
+        fault_ms=rng.choice((150, 400, 1000)),
         think_ms=rng.choice((40, 80, 200)),
         pipeline=rng.choice((0, 2, 8)),
     )

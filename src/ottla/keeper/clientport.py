@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ottla.keeper.server.clients import Client, State
 from ottla.keeper.server.frontend import Frontend
+from ottla.keeper.server.stats import Stats
 from ottla.net import Connection, Listener
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,9 @@ class ClientServer(Protocol):
     """What a client connection needs of the server it belongs to."""
 
     listener: Listener
+
+    @property
+    def stats(self) -> Stats: ...
 
     @property
     def frontend(self) -> Frontend | None:
@@ -54,6 +58,7 @@ class ClientConnection(Connection):
 
     def _close_sessionless(self) -> None:
         if self._client is None or self._client.state is State.NEW:
+            self._server.stats.sessionless_expired += 1
             self.close()
 
     def data_received(self, data: bytes) -> None:
@@ -71,6 +76,7 @@ class ClientConnection(Connection):
                 return
             self._frontend = self._server.frontend
             if self._frontend is None:
+                self._server.stats.connections_unserved += 1
                 self.close()
                 return
             self._client = self._frontend.connected(self, *self.peer)

@@ -130,10 +130,7 @@ class StoreDisk:
             self._loop.call_soon_threadsafe(callback, *args)
 
     def _report(self, generation: int, zxid: int, seconds: float) -> None:
-        stats = self.stats
-        stats.fsync_count += 1
-        stats.fsync_total_ms += seconds * 1000
-        stats.fsync_max_ms = max(stats.fsync_max_ms, seconds * 1000)
+        self.stats.fsync_time.add(seconds * 1000)
         if seconds * 1000 > self._config.fsync_warning_ms:
             log.warning("syncing the transaction log took %d ms", seconds * 1000)
         if generation == self._generation:
@@ -149,11 +146,12 @@ class StoreDisk:
                     await self._loop.run_in_executor(None, writing.write, chunk)
                 await self._loop.run_in_executor(None, writing.commit)
         except OSError as e:
+            self.stats.snapshot_errors += 1
             log.error("no snapshot could be written: %s", e)  # noqa: TRY400
             return
         finally:
             self._snapshotting = None
-        self.stats.snapshots += 1
+        self.stats.snapshot_time.add((self._loop.time() - started) * 1000)
         log.info("snapshot in %.3f s", self._loop.time() - started)
 
     async def _purge_forever(self) -> None:

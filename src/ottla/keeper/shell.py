@@ -29,6 +29,7 @@ from ottla.keeper.quorum.membership import Membership, Timing
 from ottla.keeper.quorum.messages import Notification
 from ottla.keeper.server.frontend import Frontend, Settings
 from ottla.keeper.server.prep import Rules
+from ottla.keeper.server.stats import Stats
 from ottla.net import Connection, Listener
 
 if TYPE_CHECKING:
@@ -94,10 +95,13 @@ class KeeperServer:
         self._loop.set_exception_handler(self._on_unexpected)
         await self._scope.__aenter__()
         options = options_of(self.config)
+        started = self.clock.monotonic()
         self._disk, recovered = open_disk(self.config, self._loop, self._scope, self._on_synced, self._on_disk_failed)
+        recovery_ms = (self.clock.monotonic() - started) * 1000
         try:
             self._links = Links(self._scope, options.members.server_id, self.config.peers, self)
             self.member = Member(options, recovered, self._disk, self._links, self.clock, wake=self._wake)
+            self.member.stats.recovery_time.add(recovery_ms)
             self._disk.stats = self.member.stats
             await self._listen()
         except BaseException:
@@ -157,6 +161,10 @@ class KeeperServer:
     # For client connections.
 
     @property
+    def stats(self) -> Stats:
+        return self.member.stats
+
+    @property
     def frontend(self) -> Frontend | None:
         member = self.member
         leader_only = member.role.leader == self.config.my_id and not self.config.leader_serves
@@ -205,6 +213,7 @@ class KeeperServer:
         self.member.on_synced(zxid)
 
     def _on_disk_failed(self, error: BaseException) -> None:
+        self.member.stats.unrecoverable_errors += 1
         self._fail("the disk failed, so this server stops: %s", error)
 
     def _on_unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

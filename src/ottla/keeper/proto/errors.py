@@ -3,8 +3,7 @@
     Error                          (ottla.base.errors)
     └── KeeperError                a request failed; ``code`` goes into the reply header
         └── MarshallingError       bytes that are no request; the connection decides what follows
-            ├── NullListError      a list that may not be null is
-            └── NullStringError    a string that may not be null is
+            └── NullListError      a list that may not be null is
 """
 
 from __future__ import annotations
@@ -65,7 +64,3 @@ class MarshallingError(KeeperError):
 
 class NullListError(MarshallingError):
     """A null list of ACLs where one is needed. ZooKeeper stumbles over it while it reads the request."""
-
-
-class NullStringError(MarshallingError):
-    """A null string where one is needed. ZooKeeper stumbles over it only when it acts on the request."""

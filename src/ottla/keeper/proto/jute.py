@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import TypeVar
 
-from ottla.keeper.proto.errors import MarshallingError, NullStringError
+from ottla.keeper.proto.errors import MarshallingError
 
 T = TypeVar("T")
 
@@ -35,12 +35,14 @@ NULL = b"\xff\xff\xff\xff"
 class Reader:
     """A cursor over one frame. ``data`` must be ``bytes`` so that slices are values, not views."""
 
-    __slots__ = ("data", "end", "pos")
+    __slots__ = ("data", "end", "null_seen", "pos")
 
     def __init__(self, data: bytes, pos: int = 0) -> None:
         self.data = data
         self.pos = pos
         self.end = len(data)
+        self.null_seen = False
+        """A string that may not be null was. ZooKeeper reads on and stumbles only when it acts on the request."""
 
     def remaining(self) -> int:
         return self.end - self.pos
@@ -80,10 +82,11 @@ class Reader:
         return self.data[pos:stop]
 
     def string(self) -> str:
-        """A string that may not be null; ZooKeeper's clients never send a null one where this is read."""
+        """A string that may not be null; if it is, it reads as empty and ``null_seen`` tells."""
         raw = self.buffer()
         if raw is None:
-            raise NullStringError("null where a string is required")
+            self.null_seen = True
+            return ""
         # As Java does it: what is not UTF-8 becomes U+FFFD, which no valid path contains.
         return raw.decode(errors="replace")
 

@@ -20,7 +20,7 @@ import logging
 from typing import NamedTuple, Protocol
 
 from ottla.base.clock import Clock
-from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError, NullListError, NullStringError
+from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError, NullListError
 from ottla.keeper.proto.jute import NULL, Reader, put_string
 from ottla.keeper.proto.opcodes import WRITES, OpCode
 from ottla.keeper.proto.records import (
@@ -455,8 +455,6 @@ def _is_readable(type_: int, frame: bytes) -> bool:
         REQUESTS[type_](Reader(frame, REQUEST_HEADER.size))
     except NullListError:
         return False
-    except NullStringError:
-        return True
     except MarshallingError:
         return type_ == OpCode.MULTI
     return True

@@ -159,7 +159,10 @@ class Prep:
             reader = REQUESTS.get(type_)
             if reader is None:
                 raise KeeperError(ErrorCode.UNIMPLEMENTED)
-            parsed = reader(Reader(request.body))
+            r = Reader(request.body)
+            parsed = reader(r)
+            if r.null_seen:
+                raise MarshallingError("null where a string is required")
             body = self._multi(step, parsed) if isinstance(parsed, MultiRequest) else step.run(type_, parsed)
         except KeeperError as e:
             self._roll_back(mark, step)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ottla.keeper.proto.errors import ErrorCode, KeeperError
+from ottla.keeper.proto.errors import MarshallingError
 
 QUOTA_ROOT = "/zookeeper/quota"
 LIMITS_NODE = "zookeeper_limits"
 STATS_NODE = "zookeeper_stats"
 _PAIRS = re.compile("[,;]+")
+_PAIR = re.compile("[^=]*=(-?[0-9]{1,18})?=*")
 
 
 class Usage(NamedTuple):
@@ -51,11 +52,11 @@ def parse(data: bytes | None) -> Usage:
 
 def parse_strictly(data: bytes | None) -> Usage:
     """As ``parse``, where a quota is enforced: what cannot be read fails the write that it would bound."""
-    text = (data or b"").decode(errors="replace")
-    for pair in _PAIRS.split(text) if text else ():
-        _, equals, value = pair.rstrip("=").partition("=")
-        if not equals or not value.lstrip("-").isdecimal():
-            raise KeeperError(ErrorCode.MARSHALLING_ERROR, f"quota limits {text!r}")
+    if data is None:
+        raise MarshallingError("a quota node without data")
+    for pair in _PAIRS.split(data.decode(errors="replace")) if data else ():
+        if not _PAIR.fullmatch(pair):
+            raise MarshallingError(f"a quota node that holds {data!r}")
     return parse(data)
 
 

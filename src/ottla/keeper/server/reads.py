@@ -206,7 +206,10 @@ def _watch_type(frame: bytes) -> PathTypeRequest:
 
 def _parse(frame: bytes, _kind: type[R]) -> R:
     """Read the request of a frame by its operation code; ``_kind`` tells the type checker what comes."""
-    request = REQUESTS[_unpack_int(frame, 4)[0]](Reader(frame, _HEADER_BYTES))
+    r = Reader(frame, _HEADER_BYTES)
+    request = REQUESTS[_unpack_int(frame, 4)[0]](r)
+    if r.null_seen:
+        raise MarshallingError("null where a string is required")
     assert isinstance(request, _kind)
     return request
 

@@ -269,12 +269,6 @@ class Stats:
         self._synced_zxid = 0
         self._unsynced: deque[_Batch] = deque()
 
-        # Superseded by fsync_time and snapshot_time; here while disk.py still counts them.
-        self.fsync_count = 0
-        self.fsync_total_ms = 0.0
-        self.fsync_max_ms = 0.0
-        self.snapshots = 0
-
     def reset(self) -> None:
         """``srst``: everything starts again but what describes the present."""
         kept = {name: vars(self)[name] for name in ("serving_since_ms", "_election_ms", "_synced_zxid", "_unsynced")}

@@ -362,6 +362,7 @@ class DataTree:
     def set_config(self, data: bytes, version: int) -> None:
         """What /zookeeper/config shows; each server writes it for itself when it joins an ensemble."""
         node = self.nodes[CONFIG_PATH]
+        self.data_bytes += len(data) - len(node.data or b"")
         node.data, node.mzxid, node.version = data, version, -1
 
     def all_children(self, path: str) -> int:
