@@ -45,6 +45,10 @@ class Story:
         self._results: dict[int, Fields] = {}
         self._note("clock", {"wall_ms": 0.0})
 
+    def elect(self) -> None:
+        """A new leader, a new epoch."""
+        self.zxid = (self.zxid >> 32) + 1 << 32
+
     # Sessions.
 
     def open(self, *names: str) -> None:

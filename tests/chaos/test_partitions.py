@@ -10,6 +10,7 @@ from threading import Timer
 
 import pytest
 
+from ottla.keeper.links import CONNECT_TIMEOUT_S
 from tests.chaos.client import Client, get, set_, sync
 from tests.chaos.history import History, operations
 from tests.chaos.keepers import Islands
@@ -18,8 +19,9 @@ from tests.chaos.namespaces import Network
 from tests.chaos.trial import SMALL_TICKS, SYNC_S, trial
 from tests.chaos.witness import WRITES
 
-BACK_S = SYNC_S + 3
-"""How soon the majority writes again: the time to give a leader up, and what an election takes on a busy machine."""
+BACK_S = SYNC_S + CONNECT_TIMEOUT_S + 3
+"""How soon the majority writes again: the time to give a leader up, a call to a candidate that does not hear, and what
+an election takes on a busy machine."""
 
 
 @contextmanager

@@ -203,6 +203,15 @@ def test_a_stale_read_after_a_sync(story: Story) -> None:
     assert broken(story) == {"Z7"}
 
 
+def test_a_sync_with_a_leader_that_has_been_replaced(story: Story) -> None:
+    old = story.read("b", get("/r"))
+    story.elect()
+    story.write("a", set_("/r", "1"))
+    story.read("b", sync(), zxid=old["zxid"])
+    story.read("b", get("/r"), **old)
+    assert findings(story) == []
+
+
 def test_a_read_of_what_never_was(story: Story) -> None:
     story.write("a", set_("/r", "1"))
     story.read("b", get("/r"), data="0")

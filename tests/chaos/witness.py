@@ -10,7 +10,8 @@ that it explains everything. Outcomes that no client learned are taken from the 
     Z5  answers come in the order of the requests, a session's writes take effect in the order they were sent, and on
         one connection none takes effect behind one that does not
     Z6  no session sees an older state after a newer one
-    Z7  a read shows a state its session could see, one behind a sync nothing older than what was acknowledged before
+    Z7  a read shows a state its session could see, one behind a sync nothing older than what was acknowledged before;
+        but a leader that does not know yet that it is none answers by its own lights, as ZooKeeper's does
     Z8  a watch fires once, for the first change behind the state it was set on, before that change can be seen, and
         a recursive one for every change in order (``watching``)
     Z9  a session ends by one transaction, with all its ephemerals and no others, not before its time, and nothing
@@ -30,7 +31,7 @@ from ottla.keeper.proto.errors import ErrorCode
 from ottla.keeper.proto.opcodes import CreateMode, OpCode
 from ottla.keeper.proto.records import Stat
 from ottla.keeper.proto.txns import CreateSessionTxn, CreateTxn, DeleteTxn, ErrorTxn, MultiTxn, SetDataTxn, Txn, TxnBody
-from ottla.keeper.store import follows
+from ottla.keeper.store import epoch_of, follows
 from tests.chaos.history import Event, Op, operations
 from tests.chaos.model import Applied, Change, Effect, Model, parent_of, text
 from tests.chaos.remains import Remains
@@ -40,6 +41,7 @@ WRITES = frozenset({"create", "delete", "set", "multi", "close"})
 READS = frozenset({"get", "exists", "children"})
 SETTLED_ELSEWHERE = frozenset({ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED})
 """Errors that say something about the session, not about the tree."""
+EPOCH_MAX = 1 << 32
 
 
 class Rules(NamedTuple):
@@ -298,7 +300,11 @@ def _ints(value: object) -> Sequence[int]:
 def _readings(ops: Sequence[Op], bound: dict[int, Txn], rules: Rules) -> Iterator[_Reading]:
     """Reads with the range of states they may show: what the session has seen, and what a sync entitles it to."""
     acked = _Newest((op.returned_ns, bound[op.op_id].zxid) for op in ops if op.phase == "ok" and op.op_id in bound)
-    before = {op.op_id: acked.before(op.invoked_ns) for op in ops if op.f == "sync"}
+    before = {
+        op.op_id: acked.before(op.invoked_ns, epoch_max=epoch_of(op.zxid))
+        for op in ops
+        if op.f == "sync" and op.phase == "ok"
+    }
     low: dict[str, int] = defaultdict(int)
     for op in sorted((op for op in ops if op.answered), key=lambda op: op.position):
         if op.f in READS and (op.phase == "ok" or op.err == ErrorCode.NO_NODE):
@@ -314,12 +320,13 @@ class _Newest:
 
     def __init__(self, answered: Iterable[tuple[int, int]]) -> None:
         self._answered = sorted(answered, reverse=True)
-        self._newest = 0
+        self._newest: dict[int, int] = {}  # by epoch
 
-    def before(self, t_ns: int) -> int:
+    def before(self, t_ns: int, *, epoch_max: int = EPOCH_MAX) -> int:
         while self._answered and self._answered[-1][0] < t_ns:
-            self._newest = max(self._newest, self._answered.pop()[1])
-        return self._newest
+            zxid = self._answered.pop()[1]
+            self._newest[epoch_of(zxid)] = max(self._newest.get(epoch_of(zxid), 0), zxid)
+        return max((zxid for epoch, zxid in self._newest.items() if epoch <= epoch_max), default=0)
 
 
 def _check_real_time(ops: Sequence[Op], bound: dict[int, Txn]) -> Iterator[str]:

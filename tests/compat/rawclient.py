@@ -15,6 +15,8 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 NOTIFICATION, PING_XID, AUTH_XID, SET_WATCHES_XID = -1, -2, -4, -8
 
@@ -260,6 +262,14 @@ class Connection:
 
     def close(self) -> None:
         self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def send(self, data: bytes) -> None:
         try:

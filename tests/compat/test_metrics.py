@@ -60,13 +60,25 @@ def our_ensembles(folder: Path, *, metrics: bool) -> Iterator[dict[str, tuple[En
         yield {mode: (ensemble, index) for ensemble in (one, more) for mode, index in roles(ensemble).items()}
 
 
-def test_metrics_have_the_names_and_types_of_zookeeper(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def our_metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What ``/metrics`` says, by mode."""
+    with our_ensembles(tmp_path_factory.mktemp("metrics"), metrics=True) as ours:
+        return {mode: metrics_of(*ours[mode]) for mode in MODES}
+
+
+@pytest.fixture(scope="module")
+def our_words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """What every word says, by mode."""
+    with our_ensembles(tmp_path_factory.mktemp("words"), metrics=False) as ours:
+        return {mode: words_of(*ours[mode]) for mode in MODES}
+
+
+def test_metrics_have_the_names_and_types_of_zookeeper(our_metrics: dict[str, str]) -> None:
     reference = sections(METRICS_FILE)
-    with our_ensembles(tmp_path, metrics=True) as ours:
-        shown = {mode: metrics_of(*ours[mode]) for mode in MODES}
     problems: list[str] = []
     for mode in MODES:
-        theirs, mine = metric_types(reference[mode]), metric_types(shown[mode])
+        theirs, mine = metric_types(reference[mode]), metric_types(our_metrics[mode])
         problems += [f"{mode}: no {name}" for name in sorted(theirs.keys() - mine.keys())]
         problems += [
             f"{mode}: {name} is a {mine[name]}, not a {kind}"
@@ -78,27 +90,23 @@ def test_metrics_have_the_names_and_types_of_zookeeper(tmp_path: Path) -> None:
     assert not problems, "\n".join(problems)
 
 
-def test_metrics_have_the_series_of_zookeeper(tmp_path: Path) -> None:
+def test_metrics_have_the_series_of_zookeeper(our_metrics: dict[str, str]) -> None:
     reference = sections(METRICS_FILE)
-    with our_ensembles(tmp_path, metrics=True) as ours:
-        shown = {mode: metrics_of(*ours[mode]) for mode in MODES}
     problems = [
         f"{mode}: no series {name}"
         for mode in MODES
-        for name in sorted(series(reference[mode]) - series(shown[mode]))
+        for name in sorted(series(reference[mode]) - series(our_metrics[mode]))
         # A metric kept by key has series only for the keys it has seen.
         if not name.endswith(("{key}", "{key,quantile}"))
     ]
     assert not problems, "\n".join(problems)
 
 
-def test_mntr_has_the_keys_of_zookeeper(tmp_path: Path) -> None:
+def test_mntr_has_the_keys_of_zookeeper(our_words: dict[str, dict[str, str]]) -> None:
     reference = sections(MNTR_FILE)
-    with our_ensembles(tmp_path, metrics=False) as ours:
-        shown = {mode: words_of(*ours[mode])["mntr"] for mode in MODES}
     problems: list[str] = []
     for mode in MODES:
-        theirs, mine = mntr_keys(reference[mode]), mntr_keys(shown[mode])
+        theirs, mine = mntr_keys(reference[mode]), mntr_keys(our_words[mode]["mntr"])
         problems += [f"{mode}: no {key}" for key in sorted(theirs - mine) if not _by_key(key)]
         problems += [f"{mode}: {key} is none of ZooKeeper's" for key in sorted(mine - theirs) if not _by_key(key)]
     assert not problems, "\n".join(problems)
@@ -142,9 +150,8 @@ def lines_of(word: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_word_has_the_lines_of_zookeeper(mode: str, tmp_path: Path) -> None:
-    with our_ensembles(tmp_path, metrics=False) as ours:
-        shown = words_of(*ours[mode])
+def test_every_word_has_the_lines_of_zookeeper(mode: str, our_words: dict[str, dict[str, str]]) -> None:
+    shown = our_words[mode]
     problems: list[str] = []
     for word in WORDS:
         if word == "mntr":

@@ -96,6 +96,12 @@ class Faults:
         self._world.note("wiped", server.server_id)
         self.revive(server)
 
+    def _amnesia(self) -> None:
+        """Of those who know the most, one loses its disk and another the connection: who is left knows less."""
+        self._wipe()
+        knowing = max(self._world.servers, key=lambda server: server.disk.last_zxid)
+        self._cut_off(knowing.server_id)
+
     def _pause(self) -> None:
         self._victim().pause(self._rng.choice((self._rng.randint(20, 400), self._rng.randint(400, 4000))) * MS)
 
@@ -134,8 +140,10 @@ class Faults:
             self._net.heal()
 
     def _isolate(self) -> None:
-        lonely = self._victim().server_id
-        self._cut([pair for other in self._ids() if other != lonely for pair in ((lonely, other), (other, lonely))])
+        self._cut_off(self._victim().server_id)
+
+    def _cut_off(self, lonely: int) -> None:
+        self._cut(_between([lonely], [other for other in self._ids() if other != lonely]))
 
     def _halves(self) -> None:
         ids = self._ids()
@@ -200,6 +208,7 @@ _WEIGHED = {
     "crash_inside": 10,
     "crash_all": 2,
     "wipe": 4,
+    "amnesia": 3,
     "pause": 10,
     "slow_disk": 6,
     "wall_clock": 3,

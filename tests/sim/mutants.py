@@ -6,7 +6,7 @@ rule they break. The rows of ``guarantees.md`` that name a seeded bug are all he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +27,7 @@ from ottla.keeper.roles import LeaderUpstream, LearnerUpstream
 from ottla.keeper.server import prep
 from ottla.keeper.server.clients import Client
 from ottla.keeper.server.frontend import Frontend
+from ottla.keeper.server.sessions import SessionTracker
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.server.watches import Watches
 from tests.sim.clock import SimClock
@@ -111,17 +112,6 @@ def z3_promise_not_written() -> AbstractContextManager[object]:
         return effects
 
     return patch.object(Peer, "step", forgetful)
-
-
-@mutant
-def z3_promise_counted_twice() -> AbstractContextManager[object]:
-    """An epoch promised to one is promised to another as well."""
-    send = Learning._send
-
-    def promise(self: Learning, message: LinkMessage, effects: Effects) -> None:
-        send(self, message._replace(fresh=True) if isinstance(message, AckEpoch) else message, effects)
-
-    return patch.object(Learning, "_send", promise)
 
 
 @mutant
@@ -216,9 +206,29 @@ def z8_watches_lost_on_reconnection() -> AbstractContextManager[object]:
     return patch.object(Watches, "reset", lambda _self, _request, _nodes, _watcher: None)
 
 
+class _WallTracker(SessionTracker):
+    clock: SimClock
+
+    def at(self, now_ms: int) -> None:
+        super().at(self.clock.wall_ms())
+
+    def expired(self, now_ms: int) -> Iterable[int]:
+        return super().expired(self.clock.wall_ms())
+
+
 @mutant
 def z9_timeouts_by_wall_clock() -> AbstractContextManager[object]:
-    return patch.object(SimClock, "monotonic", lambda self: self.wall_ms() / 1000)
+    lead = Member._lead
+
+    def by_wall_clock(self: Member, leading: Leading) -> LeaderUpstream:
+        upstream, clock = lead(self, leading), self.clock
+        assert isinstance(clock, SimClock)
+        tracker = _WallTracker(self.frontend.tree.sessions, self.options.timing.tick_ms, clock.wall_ms())
+        tracker.clock = clock
+        upstream.tracker = upstream.prep.sessions = tracker
+        return upstream
+
+    return patch.object(Member, "_lead", by_wall_clock)
 
 
 @mutant

@@ -1,11 +1,13 @@
 """The root of every error this project raises on purpose.
 
-Error
-├── ConfigError                a setting that cannot be; the message names the key and what would do
-├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
-├── DiskError                  the disk refused; what it holds is not known any more (ottla.keeper.disk)
-├── RemoteProtocolError        the peer sent what the protocol does not allow
-└── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
+    Error
+    ├── ConfigError                a setting that cannot be; the message names the key and what would do
+    ├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
+    ├── DiskError                  the disk refused; what it holds is not known any more (ottla.keeper.disk)
+    ├── RemoteProtocolError        the peer sent what the protocol does not allow
+    └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
+
+What else is raised is a mistake of ours, and nobody but the outermost boundary catches it.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
     quorum   election and atomic broadcast, as pure machines
     store    snapshots and transaction logs, in ZooKeeper's formats
     member   all of the above as one deterministic whole; ``shell`` gives it sockets, files and a clock
+
+Each imports only from those above it.
 """
 
 from __future__ import annotations

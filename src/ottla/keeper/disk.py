@@ -214,7 +214,9 @@ def open_disk(
     except BaseException:
         store.close()
         raise
-    log.info("recovered up to 0x%x: snapshot 0x%x, %d transactions", found.last_zxid, found.snapshot_zxid, found.replayed)
+    log.info(
+        "recovered up to 0x%x: snapshot 0x%x, %d transactions", found.last_zxid, found.snapshot_zxid, found.replayed
+    )
     recent = Recent(found.recent_base, count_max=config.commit_log_count)
     recent.append(found.recent)
     recent.applied_zxid = found.last_zxid

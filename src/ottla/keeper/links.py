@@ -263,9 +263,7 @@ class Links:
         at = self._peers[server_id].quorum
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: _OutgoingLink(self, link), at.host, at.port
-                )
+                await asyncio.get_running_loop().create_connection(lambda: _OutgoingLink(self, link), at.host, at.port)
         except (OSError, TimeoutError) as e:
             log.info("server %d cannot be reached: %s", server_id, str(e) or "no answer")
             self.receiver.on_link_down(link)

@@ -398,9 +398,7 @@ class Member:
             self.stats.sessions_expired += upstream.expire_sessions(now_ms)
             if now_ms >= self._containers_ms:
                 self._containers_ms = now_ms + self.options.container_check_ms
-                upstream.remove_unused(
-                    never_used_ms=self.options.container_never_used_ms, limit=CONTAINERS_PER_CHECK
-                )
+                upstream.remove_unused(never_used_ms=self.options.container_never_used_ms, limit=CONTAINERS_PER_CHECK)
         elif self._may_serve_read_only(now_ms):
             log.warning("server %d: no quorum, serving read-only clients", self.options.members.server_id)
             self.frontend.upstream = ReadOnly()

@@ -5,6 +5,8 @@
     follower, observer        forward               ask the leader            ask the leader
     read-only                 refused               refused                   by the tree it has
     looking                   no clients            no clients                no clients
+
+The front end does not know which of these it has.
 """
 
 from __future__ import annotations

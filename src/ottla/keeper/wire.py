@@ -126,9 +126,7 @@ def decode_hello(frame: bytes) -> Hello:
 
 
 def encode_notification(n: Notification) -> bytes:
-    return _frame(
-        _NOTIFICATION.pack(n.sender, n.role, n.round, n.vote.epoch, n.vote.zxid, n.vote.leader, n.blank)
-    )
+    return _frame(_NOTIFICATION.pack(n.sender, n.role, n.round, n.vote.epoch, n.vote.zxid, n.vote.leader, n.blank))
 
 
 def decode_notification(frame: bytes) -> Notification:

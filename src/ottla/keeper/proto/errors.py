@@ -4,6 +4,8 @@
     └── KeeperError                a request failed; ``code`` goes into the reply header
         └── MarshallingError       bytes that are no request; the connection decides what follows
             └── NullListError      a list that may not be null is
+
+The codes are ZooKeeper 3.9's; clients act on them.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class KeeperError(Error):
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
         self.code = code
+        self.body = b""
+        """What the reply carries all the same; nearly always nothing."""
 
 
 class MarshallingError(KeeperError):

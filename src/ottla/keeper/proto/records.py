@@ -309,6 +309,19 @@ def _multi_create(type_: int, request: CreateRequest) -> Op:
     return Op(OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else type_, request)
 
 
+TRANSACTIONS = frozenset(
+    {
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE,
+        OpCode.SET_DATA,
+        OpCode.CHECK,
+    }
+)
+"""What a multi may consist of."""
+
 REQUESTS: dict[int, Callable[[Reader], Request]] = {
     OpCode.CREATE: _create,
     OpCode.CREATE2: _create,
@@ -326,20 +339,8 @@ REQUESTS: dict[int, Callable[[Reader], Request]] = {
     OpCode.SYNC: _nullable_path,
     OpCode.PING: _empty,
     OpCode.CHECK: _path_version,
-    OpCode.MULTI: _multi_of(
-        frozenset(
-            {
-                OpCode.CREATE,
-                OpCode.CREATE2,
-                OpCode.CREATE_CONTAINER,
-                OpCode.CREATE_TTL,
-                OpCode.DELETE,
-                OpCode.SET_DATA,
-                OpCode.CHECK,
-            }
-        )
-    ),
-    OpCode.MULTI_READ: _multi_of(frozenset({OpCode.GET_DATA, OpCode.GET_CHILDREN})),
+    OpCode.MULTI: _multi_of(TRANSACTIONS),
+    OpCode.MULTI_READ: _multi_of(TRANSACTIONS | {OpCode.GET_DATA, OpCode.GET_CHILDREN}),
     OpCode.RECONFIG: _reconfig,
     OpCode.CHECK_WATCHES: _path_type,
     OpCode.REMOVE_WATCHES: _path_type,

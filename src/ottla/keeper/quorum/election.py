@@ -20,9 +20,15 @@ a quorum would follow it: that decides too.
 *Blank* servers hold nothing and have promised nothing. One may be new, or may have lost a disk whose contents it once
 acknowledged; its vote for an empty history could then outvote a committed one. So a blank server's vote counts only
 while every server heard from is blank too, or every voter was heard from and none has a single transaction.
+
+*Unreachable* servers were elected and could not be called. Where messages are lost in one direction only, the best
+candidate may be one that is heard and does not hear; votes for it are passed over for a while, or it would be elected
+again and again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ottla.keeper.quorum.effects import Effects
 from ottla.keeper.quorum.membership import Membership, Timing
@@ -33,7 +39,15 @@ class Election:
     """One server, looking. ``decided`` is the vote that won, as soon as there is one."""
 
     def __init__(
-        self, members: Membership, timing: Timing, initial: Vote, *, blank: bool, round_: int, now_ms: int
+        self,
+        members: Membership,
+        timing: Timing,
+        initial: Vote,
+        *,
+        blank: bool,
+        round_: int,
+        now_ms: int,
+        unreachable: Mapping[int, int],
     ) -> None:
         self.members = members
         self.timing = timing
@@ -42,6 +56,8 @@ class Election:
         self.round = round_
         self.vote = initial
         self.decided: Vote | None = None
+        self._unreachable = unreachable
+        """By server, until when."""
         self._votes: dict[int, Notification] = {}
         self._settled: dict[int, Notification] = {}
         self._heard: dict[int, Notification] = {}
@@ -53,7 +69,8 @@ class Election:
         self._heard[n.sender] = n
         if n.role is Role.LOOKING:
             self._settled.pop(n.sender, None)
-            self._on_looking(n, effects)
+            if now_ms >= self._unreachable.get(n.vote.leader, 0):
+                self._on_looking(n, effects)
         elif n.role in (Role.LEADING, Role.FOLLOWING):
             self._settled[n.sender] = n
             self._on_settled(n)

@@ -76,9 +76,7 @@ class Learner:
 class Leading:
     """``failed`` says why this server must stop leading, once it must."""
 
-    def __init__(
-        self, members: Membership, timing: Timing, durable: Durable, recent: Recent, now_ms: int
-    ) -> None:
+    def __init__(self, members: Membership, timing: Timing, durable: Durable, recent: Recent, now_ms: int) -> None:
         self.members = members
         self.timing = timing
         self.durable = durable

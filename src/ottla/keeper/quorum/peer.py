@@ -50,6 +50,8 @@ class Peer:
         self._links: set[int] = set()
         self._early: dict[int, tuple[LearnerInfo, int]] = {}
         """Learners that called before we knew that we lead, and when; answered if we do, sent away if not."""
+        self._unreachable: dict[int, int] = {}
+        """Servers that were elected and could not be called; see ``election``."""
         self._vote = Vote(0, 0, 0)
         self.state: Election | Leading | Learning = self._new_election(now_ms)
 
@@ -58,7 +60,15 @@ class Peer:
         mine = Vote(self.durable.current_epoch, self.recent.last_zxid, self.members.server_id)
         if not self.members.is_voter:
             mine = Vote(-1, -1, self.members.server_id)
-        return Election(self.members, self.timing, mine, blank=self.durable.is_blank, round_=self.round, now_ms=now_ms)
+        return Election(
+            self.members,
+            self.timing,
+            mine,
+            blank=self.durable.is_blank,
+            round_=self.round,
+            now_ms=now_ms,
+            unreachable=self._unreachable,
+        )
 
     @property
     def role(self) -> Role:
@@ -170,6 +180,8 @@ class Peer:
         self._early.clear()
         effects.send.clear()
         effects.connect = None
+        if isinstance(self.state, Learning) and self.state.link is None:
+            self._unreachable[self.state.leader] = now_ms + self.timing.init_ms // 2
         self.state = self._new_election(now_ms)
         self._vote = Vote(0, 0, 0)
         effects.role = RoleChange(Role.LOOKING, None, 0, serving=False)

@@ -157,8 +157,8 @@ class Frontend:
                 size = 16 + len(body)
                 client.outlet.write(_pack_reply(size, xid, tree.last_zxid, 0) + body)
             except KeeperError as e:
-                size = 16
-                client.outlet.write(_pack_reply(size, xid, tree.last_zxid, e.code))
+                size = 16 + len(e.body)
+                client.outlet.write(_pack_reply(size, xid, tree.last_zxid, e.code) + e.body)
             self._answered(client, type_, xid, size, 0)
             if started:
                 now = self.clock.monotonic()
@@ -390,7 +390,7 @@ class Frontend:
             try:
                 body = read(self.tree, client, waiting.frame)
             except KeeperError as e:
-                err = e.code
+                err, body = e.code, e.body
             client.outlet.write(_pack_reply(16 + len(body), xid, self.tree.last_zxid, err) + body)
         elif type_ in _SUBMITTED:
             client.outlet.write(_pack_reply(16, xid, self.tree.last_zxid, ErrorCode.MARSHALLING_ERROR))
@@ -449,15 +449,17 @@ class Frontend:
 def _is_readable(type_: int, frame: bytes) -> bool:
     """Judged here, so that rubbish never travels: it takes no zxid, no log and no other server's time.
 
-    A multi takes a zxid even if it cannot be read, and so does a request with a null string, as in ZooKeeper.
+    A multi takes a zxid even if it cannot be read, and so does a request with a null string, as in ZooKeeper; but
+    for the one that its own clients never send.
     """
+    r = Reader(frame, REQUEST_HEADER.size)
     try:
-        REQUESTS[type_](Reader(frame, REQUEST_HEADER.size))
+        REQUESTS[type_](r)
     except NullListError:
         return False
     except MarshallingError:
         return type_ == OpCode.MULTI
-    return True
+    return not (r.null_seen and type_ == OpCode.DELETE_CONTAINER)
 
 
 _WITH_PATH = frozenset({OpCode.CREATE})

@@ -278,7 +278,9 @@ class _Step:
         if of is None:
             return
         limits, stats = tree.nodes.get(quota.limits_path(of)), tree.nodes.get(quota.stats_path(of))
-        if limits and stats and quota.exceeded(limits.data, stats.data, count, size):
+        if limits is None or not quota.bounds(quota.parse_strictly(limits.data), count, size) or stats is None:
+            return
+        if quota.exceeded(quota.parse_strictly(limits.data), quota.parse_strictly(stats.data), count, size):
             raise KeeperError(ErrorCode.QUOTA_EXCEEDED, of)
 
     def put(self, path: str, record: Pending, digest_before: int) -> None:
@@ -489,4 +491,3 @@ _HANDLERS: dict[int, Callable[..., TxnBody]] = {
     OpCode.CREATE_SESSION: _Step.create_session,
     OpCode.CLOSE_SESSION: _Step.close_session,
 }
-

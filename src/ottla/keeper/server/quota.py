@@ -64,14 +64,15 @@ def render(count: int, size: int) -> bytes:
     return f"count={count},bytes={size}".encode()
 
 
-def exceeded(limits_data: bytes | None, stats_data: bytes | None, count_diff: int, size_diff: int) -> bool:
-    """True if the change would cross a hard limit."""
-    limits = parse_strictly(limits_data)
+def bounds(limits: Usage, count_diff: int, size_diff: int) -> bool:
+    """True if the limits have anything to say about a change of this kind."""
     bounds_nodes = bool(count_diff) and max(limits.nodes, limits.nodes_hard) > -1
     bounds_size = bool(size_diff) and max(limits.size, limits.size_hard) > -1
-    if not bounds_nodes and not bounds_size:
-        return False
-    stats = parse_strictly(stats_data)
-    over_count = bounds_nodes and -1 < limits.nodes_hard < stats.nodes + count_diff
-    over_bytes = bounds_size and -1 < limits.size_hard < stats.size + size_diff
+    return bounds_nodes or bounds_size
+
+
+def exceeded(limits: Usage, stats: Usage, count_diff: int, size_diff: int) -> bool:
+    """True if the change would cross a hard limit."""
+    over_count = bool(count_diff) and -1 < limits.nodes_hard < stats.nodes + count_diff
+    over_bytes = bool(size_diff) and -1 < limits.size_hard < stats.size + size_diff
     return over_count or over_bytes

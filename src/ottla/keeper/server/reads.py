@@ -16,6 +16,7 @@ from ottla.keeper.proto.opcodes import AddWatchMode, OpCode, Perms, WatcherType
 from ottla.keeper.proto.records import (
     MULTI_END,
     REQUESTS,
+    TRANSACTIONS,
     Id,
     MultiRequest,
     PathRequest,
@@ -128,7 +129,7 @@ def get_acl(tree: DataTree, client: Reading, frame: bytes) -> bytes:
 def get_all_children_number(tree: DataTree, client: Reading, frame: bytes) -> bytes:
     path = _parse(frame, PathRequest).path
     readable(tree, client, path)
-    return _pack_int(tree.all_children(path or "/"))
+    return _pack_int(tree.all_children(path))
 
 
 def get_ephemerals(tree: DataTree, client: Reading, frame: bytes) -> bytes:
@@ -152,8 +153,15 @@ def who_am_i(_tree: DataTree, client: Reading, _frame: bytes) -> bytes:
 
 def multi_read(tree: DataTree, client: Reading, frame: bytes) -> bytes:
     """Each read by itself: one that fails reports its error, the others their results. None sets a watch."""
+    ops = _parse(frame, MultiRequest).ops
+    writes = [op for op in ops if op.type in TRANSACTIONS]
+    if writes:
+        error = MarshallingError("a multi-read that writes")
+        # ZooKeeper refuses a mixture while it reads, but pure writes only when it acts on them, results begun.
+        error.body = MULTI_END if len(writes) == len(ops) else b""
+        raise error
     out = bytearray()
-    for op in _parse(frame, MultiRequest).ops:
+    for op in ops:
         request = op.request
         assert isinstance(request, PathWatchRequest)
         try:

@@ -366,9 +366,9 @@ class DataTree:
         node.data, node.mzxid, node.version = data, version, -1
 
     def all_children(self, path: str) -> int:
-        """How many znodes lie below ``path``."""
-        if path == "/":
-            return len(self.nodes) - 1
+        """How many znodes lie below ``path``; the root lies below the empty path."""
+        if path in ("", "/"):
+            return len(self.nodes) - len(path)
         count, stack = 0, [path]
         while stack:
             at = stack.pop()
