@@ -41,6 +41,8 @@ from ottla.net import Channel, Connection
 log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 5.0
+HELLO_BYTES_MAX = 64
+"""A hello fits, and so does a notification; nothing longer travels over a channel."""
 CONNECT_TIMEOUT_S = 5.0
 STREAM_AHEAD_BYTES = 1 << 20
 HELD_BYTES_MAX = 64 << 20
@@ -62,7 +64,7 @@ class _Caller(Connection):
     """Our end of a channel: greets, then only sends."""
 
     def __init__(self, server_id: int) -> None:
-        super().__init__(frame_bytes_max=64)
+        super().__init__(frame_bytes_max=HELLO_BYTES_MAX)
         self._server_id = server_id
 
     def opened(self) -> None:
@@ -72,53 +74,50 @@ class _Caller(Connection):
         raise RemoteProtocolError("an answer where none is expected")
 
 
-class _Greeted(Connection):
-    """An incoming connection that must say who it is before anything else."""
+class _Greeting:
+    """The wait for the hello of an incoming connection, which must come first and soon."""
 
-    def __init__(self, links: Links, purpose: Purpose, frame_bytes_max: int) -> None:
-        # Until the hello has been read, nothing longer is acceptable.
-        super().__init__(frame_bytes_max=64)
+    def __init__(self, links: Links, connection: Connection, purpose: Purpose) -> None:
         self._links = links
         self._purpose = purpose
-        self._frame_bytes_max = frame_bytes_max
-        self._hello: Hello | None = None
-        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, connection.abort)
+
+    def read(self, frame: bytes) -> int:
+        """Who calls. Raises RemoteProtocolError where that is nobody we know."""
+        hello = decode_hello(frame)
+        self._links.check_caller(hello, self._purpose)
+        self._deadline.cancel()
+        return hello.server_id
+
+    def end(self) -> None:
+        self._deadline.cancel()
+
+
+class _ElectionConnection(Connection):
+    """Another server's channel to us."""
+
+    def __init__(self, links: Links) -> None:
+        super().__init__(frame_bytes_max=HELLO_BYTES_MAX)
+        self._links = links
+        self._greeting: _Greeting | None = None
+        self._server_id: int | None = None
 
     def opened(self) -> None:
-        self._deadline = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.abort)
+        self._greeting = _Greeting(self._links, self, Purpose.ELECTION)
 
     def received(self, frame: bytes) -> None:
-        if self._hello is None:
-            hello = decode_hello(frame)
-            self._links.check_caller(hello, self._purpose)
-            self._hello = hello
-            self._reader.bytes_max = self._frame_bytes_max
-            if self._deadline is not None:
-                self._deadline.cancel()
-            self.greeted(hello)
-        else:
-            self.received_from(self._hello.server_id, frame)
-
-    def greeted(self, hello: Hello) -> None:
-        """The caller is a member."""
-
-    def received_from(self, server_id: int, frame: bytes) -> None:
-        raise NotImplementedError
+        assert self._greeting is not None
+        if self._server_id is None:
+            self._server_id = self._greeting.read(frame)
+            return
+        notification = decode_notification(frame)
+        if notification.sender != self._server_id:
+            raise RemoteProtocolError(f"server {self._server_id} sent a notification of server {notification.sender}")
+        self._links.receiver.on_notification(notification)
 
     def ended(self, error: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-
-
-class _ElectionConnection(_Greeted):
-    def __init__(self, links: Links) -> None:
-        super().__init__(links, Purpose.ELECTION, 256)
-
-    def received_from(self, server_id: int, frame: bytes) -> None:
-        notification = decode_notification(frame)
-        if notification.sender != server_id:
-            raise RemoteProtocolError(f"server {server_id} sent a notification of server {notification.sender}")
-        self._links.receiver.on_notification(notification)
+        if self._greeting is not None:
+            self._greeting.end()
 
 
 class _Link(Connection):
@@ -185,36 +184,30 @@ class _Link(Connection):
 
 
 class _IncomingLink(_Link):
-    """A learner's call. Until its hello is read it is nobody's link."""
+    """A learner's call. Until its hello is read it is nobody's link, and nothing longer than one is acceptable."""
 
     def __init__(self, links: Links) -> None:
         super().__init__(links, 0)
-        self._reader.bytes_max = 64
-        self._deadline: asyncio.TimerHandle | None = None
+        self._reader.bytes_max = HELLO_BYTES_MAX
+        self._greeting: _Greeting | None = None
 
     def opened(self) -> None:
-        self._deadline = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.abort)
+        self._greeting = _Greeting(self._links, self, Purpose.LINK)
 
     def received(self, frame: bytes) -> None:
         if self.link:
             super().received(frame)
             return
-        hello = decode_hello(frame)
-        self._links.check_caller(hello, Purpose.LINK)
-        if self._deadline is not None:
-            self._deadline.cancel()
+        assert self._greeting is not None
+        self._greeting.read(frame)
         self._reader.bytes_max = FRAME_BYTES_MAX
         self.link = self._links.adopt(self)
 
     def ended(self, error: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._greeting is not None:
+            self._greeting.end()
         if self.link:
             super().ended(error)
-
-
-class _OutgoingLink(_Link):
-    """Our call to a leader."""
 
 
 class Links:
@@ -263,7 +256,7 @@ class Links:
         at = self._peers[server_id].quorum
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(lambda: _OutgoingLink(self, link), at.host, at.port)
+                await asyncio.get_running_loop().create_connection(lambda: _Link(self, link), at.host, at.port)
         except (OSError, TimeoutError) as e:
             log.info("server %d cannot be reached: %s", server_id, str(e) or "no answer")
             self.receiver.on_link_down(link)
