@@ -1,6 +1,6 @@
 """How long clients are without writes after the leader is killed, with ZooKeeper's default ticks.
 
-    python -m tests.chaos.failover [RUNS]
+    python -m tests.chaos.failover [RUNS [zookeeper]]
 
 Measured from just before ``kill -9`` to the answer to the first successful write of a client that was connected to the
 leader, notices the end of its connection, and tries one server after the other, waiting 20 ms after each that refuses.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tests.chaos.client import Client, DisconnectedError, create, set_
 from tests.chaos.history import History
 from tests.chaos.trial import addresses
-from tests.peers import Ensemble, OttlaKeepers
+from tests.peers import Ensemble, OttlaKeepers, RealZooKeeper
 
 DEFAULT_TICKS = {"tickTime": "2000", "initLimit": "10", "syncLimit": "5"}
 RUNS = 10
@@ -76,8 +76,9 @@ def _write(client: Client, deadline: float) -> None:
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    with tempfile.TemporaryDirectory() as folder, OttlaKeepers(3, Path(folder), settings=DEFAULT_TICKS) as keepers:
-        print(measure(keepers, runs))
+    kind = RealZooKeeper if sys.argv[2:] == ["zookeeper"] else OttlaKeepers
+    with tempfile.TemporaryDirectory() as folder, kind(3, Path(folder), settings=DEFAULT_TICKS) as servers:
+        print(measure(servers, runs))
 
 
 if __name__ == "__main__":

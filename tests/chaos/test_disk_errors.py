@@ -14,9 +14,12 @@ CALLS = ["fdatasync", "fsync", "pwritev,pwritev2", "pwrite64", "write", "rename"
 MIB = 1 << 20
 LEADER, FOLLOWER = 2, 0
 """At the first start the server with the highest id leads."""
+VICTIMS = pytest.mark.parametrize(
+    "victim", [pytest.param(LEADER, id="leader"), pytest.param(FOLLOWER, id="follower", marks=pytest.mark.long)]
+)
 
 
-@pytest.mark.parametrize("victim", [LEADER, FOLLOWER], ids=["leader", "follower"])
+@VICTIMS
 def test_syncing_fails(tmp_path: Path, victim: int) -> None:
     """Once is enough: a second try might find nothing left to write, and succeed."""
     ensemble = OttlaKeepers(3, tmp_path, settings=SMALL_TICKS)
@@ -28,7 +31,7 @@ def test_syncing_fails(tmp_path: Path, victim: int) -> None:
         load.wait_acked(20)
 
 
-@pytest.mark.parametrize("victim", [LEADER, FOLLOWER], ids=["leader", "follower"])
+@VICTIMS
 def test_the_disk_is_full(tmp_path: Path, victim: int) -> None:
     ensemble = OttlaKeepers(3, tmp_path, settings={**SMALL_TICKS, "preAllocSize": "4"})
     disk = SmallDisk(ensemble, victim, 4 * MIB)

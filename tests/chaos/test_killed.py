@@ -14,7 +14,7 @@ from tests.peers import OttlaKeepers
 
 
 def test_the_leader_is_killed(tmp_path: Path) -> None:
-    kill_leaders(tmp_path, rounds=3)
+    kill_leaders(tmp_path, rounds=2)
 
 
 @pytest.mark.long
@@ -34,7 +34,7 @@ def kill_leaders(tmp_path: Path, rounds: int) -> None:
 
 
 def test_all_are_killed_at_once(tmp_path: Path) -> None:
-    kill_all(tmp_path, rounds=2)
+    kill_all(tmp_path, rounds=1)
 
 
 @pytest.mark.long
@@ -68,20 +68,13 @@ def test_two_of_five_are_killed_together(tmp_path: Path) -> None:
                 keepers.restart(victim)
 
 
-def test_servers_are_restarted_one_by_one(tmp_path: Path) -> None:
-    restart_in_turn(tmp_path, rounds=1)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_servers_and_an_observer_are_restarted_one_by_one(tmp_path: Path) -> None:
-    restart_in_turn(tmp_path, rounds=8, observers=1)
-
-
-def restart_in_turn(tmp_path: Path, rounds: int, observers: int = 0) -> None:
+@pytest.mark.parametrize("observers", [0, 1])
+def test_servers_are_restarted_one_by_one(tmp_path: Path, observers: int) -> None:
     ensemble = OttlaKeepers(3, tmp_path, settings=SMALL_TICKS, observers=observers)
     with trial(ensemble, tmp_path) as (keepers, load):
-        for index in list(range(len(keepers.servers))) * rounds:
+        for index in list(range(len(keepers.servers))) * 6:
             load.wait_acked(20)
             keepers.restart(index)
         load.wait_acked(20)

@@ -1,4 +1,4 @@
-"""A leader that stands still for a while and then goes on as if nothing had happened."""
+"""A server that stands still for a while and then goes on as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ def test_a_paused_leader_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize("factor", [0.5, 0.9, 1.1, 3.0])
 def test_the_leader_is_paused_again_and_again(tmp_path: Path, factor: float) -> None:
     pause_leaders(tmp_path, factors=[factor] * 15)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_follower_is_paused_again_and_again(tmp_path: Path) -> None:
+    with trial(OttlaKeepers(3, tmp_path, settings=SMALL_TICKS), tmp_path, silence_s=1.0) as (keepers, load):
+        for factor in [0.5, 1.1, 3.0] * 4:
+            follower = keepers.followers()[0]
+            keepers.pause(follower)
+            load.wait_acked(30)
+            time.sleep(factor * SYNC_S)
+            keepers.resume(follower)
+            keepers.wait_ready()
 
 
 def pause_leaders(tmp_path: Path, factors: list[float]) -> None:

@@ -15,7 +15,7 @@ SETTINGS = {**SMALL_TICKS, "snapCount": "150"}
 
 
 def test_the_power_fails_everywhere(tmp_path: Path) -> None:
-    power_cuts(tmp_path, seed="quick", rounds=2)
+    power_cuts(tmp_path, seed="quick", rounds=1)
 
 
 @pytest.mark.long

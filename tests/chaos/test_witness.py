@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.keeper.proto.errors import ErrorCode
 from ottla.keeper.proto.opcodes import EventType, OpCode
-from ottla.keeper.proto.txns import CreateTxn, SetDataTxn
+from ottla.keeper.proto.txns import CreateTxn, ErrorTxn, MultiTxn, SetDataTxn
 from tests.chaos.client import (
     Request,
     add_watch,
@@ -149,6 +150,17 @@ def test_a_write_done_twice(story: Story) -> None:
     story.answer(op)
     story.commit(op)
     assert any("done 2 times" in finding for finding in findings(story))
+
+
+@pytest.mark.parametrize("request_", [set_("/r", "1"), multi(set_("/r", "1"), check("/r", 0))], ids=["set", "multi"])
+def test_a_write_refused_because_its_session_has_moved(story: Story, request_: Request) -> None:
+    op = story.send("a", request_)
+    story.commit(op)
+    story.give_up(op)
+    moved = ErrorTxn(ErrorCode.SESSION_MOVED)
+    late, multiple = story.txns[-1], isinstance(story.txns[-1].body, MultiTxn)
+    story.txns[-1] = late._replace(body=MultiTxn([(-1, moved), (-1, moved)]) if multiple else moved)
+    assert findings(story) == []
 
 
 def test_a_refused_write_that_was_done(story: Story) -> None:

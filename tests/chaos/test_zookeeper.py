@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.trial import SMALL_TICKS, SYNC_S, trial
-from tests.chaos.witness import ZOOKEEPER
+from tests.chaos.trial import SMALL_TICKS, SYNC_S, TICK_MS, trial
+from tests.chaos.witness import ZOOKEEPER as EXACTLY
 from tests.peers import RealZooKeeper
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600), pytest.mark.usefixtures("zookeeper_libs")]
+
+
+ZOOKEEPER = EXACTLY._replace(early_ms=TICK_MS)
 
 
 def test_the_leader_is_killed(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ SMALL_TICKS = {
     "maxSessionTimeout": "60000",
 }
 FINDINGS_SHOWN = 20
+RULES = OTTLA._replace(early_ms=TICK_MS)
+"""A follower passes on what it heard of its clients every half tick, and a dead one no more."""
 
 
 def addresses(ensemble: Ensemble) -> list[Address]:
@@ -48,7 +50,7 @@ def trial(
     ensemble: E,
     folder: Path,
     *,
-    rules: Rules = OTTLA,
+    rules: Rules = RULES,
     servers: list[Address] | None = None,
     open_socket: Opener = socket.create_connection,
     data: Sequence[Path] | None = None,
@@ -102,7 +104,7 @@ def server_zxid(address: Address, open_socket: Opener = socket.create_connection
     return int(found[0], 16) if found else -1
 
 
-def judge(history: History, folder: Path, data: Sequence[Path], rules: Rules = OTTLA) -> list[str]:
+def judge(history: History, folder: Path, data: Sequence[Path], rules: Rules = RULES) -> list[str]:
     """What the witness says about servers that have been stopped, by their data directories."""
     remains = [read_remains(str(number), path, folder) for number, path in enumerate(data, 1)]
     return check(history.events, remains, rules)

@@ -41,7 +41,7 @@ WRITES = frozenset({"create", "delete", "set", "multi", "close"})
 READS = frozenset({"get", "exists", "children"})
 SETTLED_ELSEWHERE = frozenset({ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED})
 """Errors that say something about the session, not about the tree."""
-EPOCH_MAX = 1 << 32
+EPOCH_MAX = COUNTER = (1 << 32) - 1
 
 
 class Rules(NamedTuple):
@@ -84,6 +84,8 @@ def check(events: Sequence[Event], servers: Sequence[Remains], rules: Rules = OT
 def _merge(servers: Iterable[Remains]) -> dict[int, Txn]:
     """Every transaction that any server holds, in order."""
     found = {txn.zxid: txn for server in servers for txn in server.txns}
+    # Where every server has been sent a snapshot, nobody knows how the tree began, and nothing can be replayed.
+    assert not found or min(found) & COUNTER == 1, "no server has kept the beginning of the log"
     return dict(sorted(found.items()))
 
 
@@ -119,6 +121,9 @@ def _check_servers(
     # What a read has shown counts as much as what a write was told.
     acked = [(bound[op.op_id].zxid if op.op_id in bound else op.zxid, op) for op in ops if op.phase == "ok"]
     newest = max(acked, key=lambda pair: pair[0], default=None)
+    for before_zxid, after_zxid in pairwise(log):
+        if not follows(after_zxid, after=before_zxid):
+            yield f"Z4: no server has what lies between 0x{before_zxid:x} and 0x{after_zxid:x}"
     for server in servers:
         for before, after in pairwise(server.txns):
             if not follows(after.zxid, after=before.zxid):
@@ -264,7 +269,8 @@ def _is_shared(path: str) -> bool:
 
 
 def _about_session(txn: Txn) -> bool:
-    return isinstance(txn.body, ErrorTxn) and txn.body.err in SETTLED_ELSEWHERE
+    bodies = [body for _, body in txn.body.txns] if isinstance(txn.body, MultiTxn) else [txn.body]
+    return any(isinstance(body, ErrorTxn) and body.err in SETTLED_ELSEWHERE for body in bodies)
 
 
 def _is_what_was_asked(asked: dict[str, object], body: TxnBody, versions: dict[str, int]) -> bool:

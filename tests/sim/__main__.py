@@ -63,7 +63,9 @@ def _run(seeds: list[int], jobs: int, mutant: str | None, *, show_coverage: bool
 def _show_failure(outcome: Outcome, mutant: str | None) -> None:
     _clear_line()
     print(f"seed {outcome.seed}: {outcome.violation}")
-    print(f"    replay: python -m tests.sim --replay {outcome.seed}{f' --mutant {mutant}' if mutant else ''}", flush=True)
+    print(
+        f"    replay: python -m tests.sim --replay {outcome.seed}{f' --mutant {mutant}' if mutant else ''}", flush=True
+    )
 
 
 def _show_progress(done: int, total: int, failed: int, took_s: float) -> None:

@@ -152,7 +152,9 @@ class Checks:
 
     def recovered(self, server: Server, tree: DataTree) -> None:
         if tree.last_zxid != server.disk.last_zxid:
-            raise Violation(f"Z11: server {server.server_id} starts at 0x{tree.last_zxid:x} of 0x{server.disk.last_zxid:x}")
+            raise Violation(
+                f"Z11: server {server.server_id} starts at 0x{tree.last_zxid:x} of 0x{server.disk.last_zxid:x}"
+            )
         if tree.last_zxid in self._truth:
             self._compare(server, tree)
 

@@ -189,7 +189,9 @@ class SimDisk:
         chunks = encode_snapshot(tree, slice_nodes=self._rng.choice((2, 5, 1000)))
         zxid = tree.last_zxid
         begun = take(chunks, self._rng.randint(0, 6))
-        self._loop.after(self._rng.randint(1, 300) * MS, self._finish_image, self._generation, zxid, tree, begun, chunks)
+        self._loop.after(
+            self._rng.randint(1, 300) * MS, self._finish_image, self._generation, zxid, tree, begun, chunks
+        )
 
     def _step(self) -> None:
         """A point between two instructions at which the machine may stop."""

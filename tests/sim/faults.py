@@ -121,7 +121,9 @@ class Faults:
 
     def _later(self, repair: object, *args: object) -> None:
         assert callable(repair)
-        self._loop.after(self._rng.choice((self._rng.randint(50, 800), self._rng.randint(800, 5000))) * MS, repair, *args)
+        self._loop.after(
+            self._rng.choice((self._rng.randint(50, 800), self._rng.randint(800, 5000))) * MS, repair, *args
+        )
 
     def _ids(self) -> list[int]:
         ids = [server.server_id for server in self._world.servers]

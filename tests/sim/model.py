@@ -171,7 +171,9 @@ class Model:
             raise Violation(f"Z1: 0x{zxid:x} creates {body.path}, which exists")
         above = parent.with_child(name, zxid)
         if body.parent_cversion != above.cversion:
-            raise Violation(f"Z10: 0x{zxid:x} counts {body.parent_cversion} creations below {parent_path}, not one more")
+            raise Violation(
+                f"Z10: 0x{zxid:x} counts {body.parent_cversion} creations below {parent_path}, not one more"
+            )
         self._put(parent_path, above, zxid)
         self._put(body.path, Znode(body.data, zxid, zxid, zxid, time_ms, time_ms, owner=owner), zxid)
         self._changed.append(Changed(Change.CREATED, body.path))

@@ -186,7 +186,9 @@ class World:
             client.freeze(3600 * SECOND)
         deadline_us = self.loop.now_us + 5 * SECOND
         # Sessions that expire meanwhile make it a moving target.
-        while {z for s in self.servers for z in (s.member.frontend.tree.last_zxid, s.disk.last_zxid)} != {self.truth.last_zxid}:
+        while {z for s in self.servers for z in (s.member.frontend.tree.last_zxid, s.disk.last_zxid)} != {
+            self.truth.last_zxid
+        }:
             if self.loop.now_us > deadline_us:
                 ends = {s.server_id: hex(s.member.frontend.tree.last_zxid) for s in self.servers}
                 raise Violation(f"Z4: servers end at {ends}, and 0x{self.truth.last_zxid:x} was committed")

@@ -4,12 +4,17 @@ Messages sent while there is no connection wait, a few of them; older ones make 
 when there is something to send, and again, at growing intervals, for as long as there is; a new message cuts the
 interval short, since whoever sends it may know that the other end is back. Delivery is not promised: whoever uses a
 channel sends again what was not answered.
+
+Where a network loses packets for a while, TCP waits ever longer before it tries again, and would go on waiting when the
+network is back. So a connection that does not come up soon, or on which nothing is acknowledged for as long, is given
+up and made anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections import deque
 from collections.abc import Callable
 
@@ -19,7 +24,7 @@ from ottla.net.connection import Connection
 WAITING_MAX = 16
 RETRY_FIRST_S = 0.02
 RETRY_LAST_S = 1.0
-CONNECT_TIMEOUT_S = 5.0
+GIVE_UP_S = 1.0
 
 
 class Channel:
@@ -50,8 +55,9 @@ class Channel:
         wait_s = RETRY_FIRST_S
         while self._waiting:
             try:
-                async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                    _, connection = await loop.create_connection(self._factory, self._host, self._port)
+                async with asyncio.timeout(GIVE_UP_S):
+                    transport, connection = await loop.create_connection(self._factory, self._host, self._port)
+                _give_up_unacknowledged(transport)
             except (OSError, TimeoutError):
                 await self._pause(wait_s)
                 wait_s = min(2 * wait_s, RETRY_LAST_S)
@@ -65,3 +71,9 @@ class Channel:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._sent.wait()
+
+
+def _give_up_unacknowledged(transport: asyncio.Transport) -> None:
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has it
+        peer = transport.get_extra_info("socket")
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(GIVE_UP_S * 1000))

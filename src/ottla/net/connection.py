@@ -3,6 +3,10 @@
 Subclasses say what frames mean: ``opened``, ``received``, ``ended``. Budget: on the path of every request, so no task,
 no future and no copy that can be avoided; ``bench/`` measures it as requests per second.
 
+Fairness. One turn of the loop takes at most ``FRAMES_PER_TURN`` frames of a connection, or as many as cause
+``BYTES_PER_TURN`` of output; the rest waits for the next turn, and nothing more is read meanwhile. So one eager peer
+costs the others a few milliseconds at a time.
+
 Back-pressure. When the peer does not read, the transport's buffer fills, and reading from that peer stops until it has
 drained, so that a client cannot make us hold more answers than it asked questions. What others cause to be sent to it
 (events, proposals) is bounded by ``unsent_bytes_max``: past that the connection is cut.
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import cast
 
 from ottla.base.errors import RemoteProtocolError
@@ -21,6 +26,8 @@ from ottla.net.frames import FrameReader
 log = logging.getLogger(__name__)
 
 UNSENT_BYTES_MAX = 64 << 20
+FRAMES_PER_TURN = 128
+BYTES_PER_TURN = 1 << 20
 
 
 class Connection(asyncio.Protocol):
@@ -33,8 +40,12 @@ class Connection(asyncio.Protocol):
         self._gate: ReadGate | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._flushing = False
         self._closing = False
+        self._backlog: deque[bytes] = deque()
+        self._write_paused = False
+        self._continuing = False
         self.peer: tuple[str, int] = ("", 0)
         self.bytes_received = 0
 
@@ -61,6 +72,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self._out.append(data)
+        self._out_bytes += len(data)
         if not self._flushing:
             self._flushing = True
             assert self._loop is not None, "a connection is written to only while it is up"
@@ -72,6 +84,7 @@ class Connection(asyncio.Protocol):
         if not out or transport is None or transport.is_closing():
             return
         self._out = []
+        self._out_bytes = 0
         transport.write(out[0] if len(out) == 1 else b"".join(out))
         if transport.get_write_buffer_size() > self._unsent_bytes_max:
             log.warning("cutting %s:%d: it does not read what it is sent", *self.peer)
@@ -113,28 +126,79 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.bytes_received += len(data)
-        self._flushing = True  # whatever the frames cause to be written is written below, in one go
         try:
-            for frame in self._reader.feed(data):
-                if self._closing:
-                    break
-                self.received(frame)
+            frames = self._reader.feed(data)
         except RemoteProtocolError as e:
-            log.warning("closing %s:%d: %s", *self.peer, e)
-            self.close()
+            self._refuse(e)
+            return
+        if self._backlog or len(frames) > FRAMES_PER_TURN:
+            self._backlog += frames
+            if self._gate is not None:
+                self._gate.pause(Pause.BACKLOG)
+            self._take_backlog()
+        else:
+            self._take(frames)
+
+    def _take(self, frames: list[bytes]) -> None:
+        self._flushing = True  # whatever the frames cause to be written is written below, in one go
+        taken = 0
+        try:
+            for frame in frames:
+                if self._closing:
+                    return
+                taken += 1
+                self.received(frame)
+                if self._out_bytes > BYTES_PER_TURN:
+                    break
+        except RemoteProtocolError as e:
+            self._refuse(e)
         self.flush()
+        if taken < len(frames) and not self._closing:
+            self._backlog.extendleft(reversed(frames[taken:]))
+            if self._gate is not None:
+                self._gate.pause(Pause.BACKLOG)
+            self._continue()
+
+    def _take_backlog(self) -> None:
+        """One turn's worth of what has arrived already."""
+        if self._write_paused or self._closing:
+            return
+        backlog = self._backlog
+        self._take([backlog.popleft() for _ in range(min(FRAMES_PER_TURN, len(backlog)))])
+        if backlog:
+            self._continue()
+        elif self._gate is not None:
+            self._gate.resume(Pause.BACKLOG)
+
+    def _continue(self) -> None:
+        if not self._write_paused and not self._continuing and self._loop is not None:
+            self._continuing = True
+            self._loop.call_soon(self._resume_backlog)
+
+    def _resume_backlog(self) -> None:
+        self._continuing = False
+        self._take_backlog()
+
+    def _refuse(self, error: RemoteProtocolError) -> None:
+        log.warning("closing %s:%d: %s", *self.peer, error)
+        self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._out.clear()
+        self._backlog.clear()
         self._transport = None
         self._gate = None
         self.ended(exc)
 
     def pause_writing(self) -> None:
+        self._write_paused = True
         if self._gate is not None:
             self._gate.pause(Pause.WRITE_BUFFER)
 
     def resume_writing(self) -> None:
+        self._write_paused = False
         if self._gate is not None:
             self._gate.resume(Pause.WRITE_BUFFER)
+        if self._backlog:
+            self._continue()

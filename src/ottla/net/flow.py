@@ -1,7 +1,7 @@
 """Why a connection does not read at the moment.
 
 Several parties may want silence for their own reasons: the owner of the connection (too much work outstanding), and
-the connection itself (its peer does not read what it was sent). Reading goes on only when none of them does.
+the connection itself (its peer does not read what it was sent, or sent more at once than one turn may take). Reading goes on only when none of them does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import IntFlag
 class Pause(IntFlag):
     OWNER = 1
     WRITE_BUFFER = 2
+    BACKLOG = 4
 
 
 class ReadGate:

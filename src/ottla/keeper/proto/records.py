@@ -28,6 +28,7 @@ SET_WATCHES_XID = -8
 REQUEST_HEADER = Struct(">ii")
 REPLY_HEADER = Struct(">iqi")
 FRAMED_REPLY_HEADER = Struct(">iiqi")
+_FRAMED_EVENT = Struct(">iiqiiii")
 STAT = Struct(">qqqqiiiqiiq")
 CONNECT_REQUEST = Struct(">iqiqi")
 CONNECT_RESPONSE = Struct(">iiqi16sB")
@@ -372,11 +373,9 @@ def reply(xid: int, zxid: int, err: int, body: bytes | bytearray = b"") -> bytes
 
 def watcher_event(type_: int, path: str, zxid: int) -> bytes:
     """A framed notification, as every watcher of one change receives it; ``zxid`` is -1 where none is known."""
-    out = bytearray()
-    put_int(out, type_)
-    put_int(out, KeeperState.SYNC_CONNECTED)
-    put_string(out, path)
-    return reply(NOTIFICATION_XID, zxid, 0, out)
+    raw = path.encode()
+    state = KeeperState.SYNC_CONNECTED.value
+    return _FRAMED_EVENT.pack(28 + len(raw), NOTIFICATION_XID, zxid, 0, type_, state, len(raw)) + raw
 
 
 MULTI_HEADER = Struct(">iBi")

@@ -31,6 +31,7 @@ from ottla.keeper.proto.records import (
     REQUESTS,
     AuthRequest,
     ConnectRequest,
+    Request,
     connect_response,
     put_multi_error,
     put_multi_result,
@@ -52,6 +53,10 @@ _unpack_header = REQUEST_HEADER.unpack_from
 _pack_reply = FRAMED_REPLY_HEADER.pack
 _SUBMITTED = frozenset(WRITES - {OpCode.CHECK, OpCode.CREATE_SESSION}) | {OpCode.SYNC}
 """What clients may send upstream. A lone CHECK is no request, and sessions are the ensemble's affair."""
+
+
+IDS_MAX = 1000
+"""Identities one connection may prove; each costs every check of an ACL a little."""
 
 
 class Upstream(Protocol):
@@ -178,7 +183,7 @@ class Frontend:
         if type_ == OpCode.AUTH:
             self._auth(client, xid, frame)
             return
-        submit = type_ in _SUBMITTED and _is_readable(type_, frame)
+        submit, request = _read(type_, frame) if type_ in _SUBMITTED else (False, None)
         if not submit and not client.waiting:
             self._answer(client, Waiting(xid, type_, frame, 0, False), 0)
             client.last_response_ms = int(self.clock.monotonic() * 1000)
@@ -191,16 +196,16 @@ class Frontend:
             client.outlet.pause_reading()
             self._paused.append(client)
         if submit:
-            self._submit(client, xid, type_, frame)
+            self._submit(client, xid, type_, frame, request)
 
-    def _submit(self, client: Client, xid: int, type_: int, frame: bytes) -> None:
+    def _submit(self, client: Client, xid: int, type_: int, frame: bytes, request: Request | None) -> None:
         if self.upstream.read_only:
             self._finish_head(client, ErrorCode.NOT_READ_ONLY, b"")
         elif type_ == OpCode.SYNC:
             self.upstream.sync(client.session_id, xid)
         else:
             owner = self.settings.server_id
-            self.upstream.submit(Submitted(client.session_id, xid, type_, frame[8:], client.ids, owner))
+            self.upstream.submit(Submitted(client.session_id, xid, type_, frame[8:], client.ids, owner, request))
 
     def _auth(self, client: Client, xid: int, frame: bytes) -> None:
         try:
@@ -209,7 +214,7 @@ class Frontend:
             earned = acls.authenticate(request.scheme, request.auth, client.address, self.settings.super_digest)
         except MarshallingError:
             earned = []
-        if earned:
+        if earned and len(client.ids) < IDS_MAX:
             client.ids = tuple(dict.fromkeys((*client.ids, *earned)))
             self._write(client, reply(xid, 0, ErrorCode.OK))
         else:
@@ -446,20 +451,23 @@ class Frontend:
                     client.outlet.resume_reading()
 
 
-def _is_readable(type_: int, frame: bytes) -> bool:
-    """Judged here, so that rubbish never travels: it takes no zxid, no log and no other server's time.
+def _read(type_: int, frame: bytes) -> tuple[bool, Request | None]:
+    """Whether a write may go upstream, and what it says; None if the leader had better look for itself.
 
-    A multi takes a zxid even if it cannot be read, and so does a request with a null string, as in ZooKeeper; but
-    for the one that its own clients never send.
+    Judged here, so that rubbish never travels: it takes no zxid, no log and no other server's time. A multi takes a
+    zxid even if it cannot be read, and so does a request with a null string, as in ZooKeeper; but for the one that its
+    own clients never send.
     """
     r = Reader(frame, REQUEST_HEADER.size)
     try:
-        REQUESTS[type_](r)
+        request = REQUESTS[type_](r)
     except NullListError:
-        return False
+        return False, None
     except MarshallingError:
-        return type_ == OpCode.MULTI
-    return not (r.null_seen and type_ == OpCode.DELETE_CONTAINER)
+        return type_ == OpCode.MULTI, None
+    if r.null_seen:
+        return type_ != OpCode.DELETE_CONTAINER, None
+    return True, request
 
 
 _WITH_PATH = frozenset({OpCode.CREATE})

@@ -76,6 +76,8 @@ class Submitted(NamedTuple):
     ids: tuple[Id, ...]
     owner: int
     """The server the session is attached to, as far as that server knows; NOBODY for the ensemble's own requests."""
+    parsed: Request | None = None
+    """What ``body`` says, where this server has read it already; it does not travel."""
 
 
 class SessionCheck(Protocol):
@@ -156,13 +158,7 @@ class Prep:
         type_ = request.type
         body: TxnBody
         try:
-            reader = REQUESTS.get(type_)
-            if reader is None:
-                raise KeeperError(ErrorCode.UNIMPLEMENTED)
-            r = Reader(request.body)
-            parsed = reader(r)
-            if r.null_seen:
-                raise MarshallingError("null where a string is required")
+            parsed = request.parsed or _parse(request)
             body = self._multi(step, parsed) if isinstance(parsed, MultiRequest) else step.run(type_, parsed)
         except KeeperError as e:
             self._roll_back(mark, step)
@@ -452,6 +448,17 @@ class _Step:
             self._remove(path, node, parent_path, parent)
         self.prep.sessions.closing(session_id)
         return CloseSessionTxn(owned)
+
+
+def _parse(request: Submitted) -> Request:
+    reader = REQUESTS.get(request.type)
+    if reader is None:
+        raise KeeperError(ErrorCode.UNIMPLEMENTED)
+    r = Reader(request.body)
+    parsed = reader(r)
+    if r.null_seen:
+        raise MarshallingError("null where a string is required")
+    return parsed
 
 
 def _parent_of_deletable(path: str) -> str:
