@@ -16,7 +16,7 @@ from tests.chaos.history import History, operations
 from tests.chaos.keepers import Islands
 from tests.chaos.load import REGISTERS, Load
 from tests.chaos.namespaces import Network
-from tests.chaos.trial import SMALL_TICKS, SYNC_S, trial
+from tests.chaos.trial import INIT_S, SMALL_TICKS, SYNC_S, trial
 from tests.chaos.witness import WRITES
 
 BACK_S = SYNC_S + CONNECT_TIMEOUT_S + 3
@@ -96,7 +96,8 @@ def partition(tmp_path: Path, faults: list[Fault], *, settle: bool = True) -> No
             load.wait_acked(20)
             minority = fault(keepers, keepers.leader())
             since_ns = time.monotonic_ns()
-            load.wait_acked(1, timeout_s=BACK_S)
+            # A server that is caught while it joins waits out initLimit before it looks elsewhere.
+            load.wait_acked(1, timeout_s=BACK_S if settle else BACK_S + INIT_S)
             load.wait_acked(20)
             assert not acknowledged(load.history, minority, since_ns)
             keepers.network.heal()

@@ -27,11 +27,14 @@ E = TypeVar("E", bound=Ensemble)
 
 TICK_MS = 200
 SYNC_LIMIT = 5
+INIT_LIMIT = 50
 SYNC_S = TICK_MS * SYNC_LIMIT / 1000
 """After this long a silence, leader and followers give each other up."""
+INIT_S = TICK_MS * INIT_LIMIT / 1000
+"""So long a follower may take to join."""
 SMALL_TICKS = {
     "tickTime": str(TICK_MS),
-    "initLimit": "50",
+    "initLimit": str(INIT_LIMIT),
     "syncLimit": str(SYNC_LIMIT),
     "minSessionTimeout": "1000",
     "maxSessionTimeout": "60000",

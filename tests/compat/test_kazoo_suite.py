@@ -29,14 +29,8 @@ SITE = Path(kazoo.__file__).parents[1]
 SUITE = Path(kazoo.tests.__path__[0])
 WORKERS = 3
 
-SLICE = (
-    "test_barrier",
-    "test_counter",
-    "test_election",
-    "test_party",
-    "test_queue",
-)
-"""Modules of the quick run: small, and between them creates, deletes, watches, ephemerals, sequences and expiry."""
+SLICE = ("test_barrier", "test_counter", "test_party")
+"""Modules of the quick run: small, and between them creates, deletes, watches, ephemerals and versions."""
 
 OWN_SKIPS = ("Only run build config tests on CI.",)
 """Reasons for which kazoo leaves out tests that have nothing to do with a server."""
@@ -165,13 +159,13 @@ def check(outcome: Outcome, at_least: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_slice_of_the_suite_passes(tmp_path: Path) -> None:
-    check(run_all(list(SLICE), tmp_path / "suite"), at_least=25)
+    check(run_all(list(SLICE), tmp_path / "suite"), at_least=15)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_whole_suite_passes(tmp_path: Path) -> None:
-    check(run_all(modules(), tmp_path / "suite"), at_least=300)
+    check(run_all(modules(), tmp_path / "suite"), at_least=450)
 
 
 def test_only_tls_sasl_and_reconfig_are_left_out() -> None:

@@ -18,7 +18,17 @@ PROPERTIES = {"zookeeper.extendedTypesEnabled": "true", "znode.container.checkIn
 KINDS = {"zookeeper": RealZooKeeper, "ottla": OttlaKeepers}
 
 
-@pytest.fixture(scope="module", params=[("zookeeper", 1), ("ottla", 1), ("zookeeper", 3), ("ottla", 3)], ids=str)
+SIDES = [(kind, size) for size in (1, 3) for kind in KINDS]
+"""ZooKeeper's own part proves the tests, and need not be proved again each time."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((kind, size), id=f"{kind}-{size}", marks=[pytest.mark.long] if kind == "zookeeper" else [])
+        for kind, size in SIDES
+    ],
+)
 def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     kind, size = request.param
     folder: Path = tmp_path_factory.mktemp("lifetimes")

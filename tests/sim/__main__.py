@@ -10,6 +10,8 @@ from tests.sim.coverage import Coverage
 from tests.sim.mutants import MUTANTS
 from tests.sim.runner import Outcome, kept_seeds, run_seed, run_seeds
 
+FAILURES_MAX = 25
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
@@ -46,6 +48,9 @@ def _run(seeds: list[int], jobs: int, mutant: str | None, *, show_coverage: bool
                 failed.append(outcome)
                 _show_failure(outcome, mutant)
             _show_progress(done, len(seeds), len(failed), time.monotonic() - started)
+            if len(failed) >= FAILURES_MAX:
+                print(f"{FAILURES_MAX} failed, so the rest is left out")
+                break
     except KeyboardInterrupt:
         print(f"\ninterrupted after {done} of {len(seeds)} seeds", file=sys.stderr)
         return 130
@@ -62,7 +67,8 @@ def _run(seeds: list[int], jobs: int, mutant: str | None, *, show_coverage: bool
 
 def _show_failure(outcome: Outcome, mutant: str | None) -> None:
     _clear_line()
-    print(f"seed {outcome.seed}: {outcome.violation}")
+    lines = (outcome.violation or "").splitlines()
+    print(f"seed {outcome.seed}: {lines[0]}{' …' if len(lines) > 1 else ''}")
     print(
         f"    replay: python -m tests.sim --replay {outcome.seed}{f' --mutant {mutant}' if mutant else ''}", flush=True
     )

@@ -37,6 +37,7 @@ class Conn:
         self._incarnation = server.incarnation
         self._handle: Client | None = None
         self._reading = True
+        self._answered = False
         self._inbox: deque[bytes] = deque()
         self._loop.after(self._delay_us, self._connect, first)
 
@@ -113,6 +114,9 @@ class Conn:
             self._arrived(self._inbox.popleft())
 
     def write(self, data: bytes) -> None:
+        if not self._answered and self._handle is not None:
+            self._answered = True
+            self.server.heard_from(self._handle.session_id)  # a session is heard of when it opens, too
         self.server.outbox.append((self.number, self, data))
 
     def close(self) -> None:

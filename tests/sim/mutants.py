@@ -163,11 +163,11 @@ def z6_ignore_last_zxid_seen() -> AbstractContextManager[object]:
 def z7_answer_sync_locally() -> AbstractContextManager[object]:
     submit = Frontend._submit
 
-    def local(self: Frontend, client: Client, xid: int, type_: int, frame: bytes) -> None:
+    def local(self: Frontend, client: Client, xid: int, type_: int, *rest: Any) -> None:
         if type_ == OpCode.SYNC and isinstance(self.upstream, LearnerUpstream):
             self.synced(client.session_id, xid)
         else:
-            submit(self, client, xid, type_, frame)
+            submit(self, client, xid, type_, *rest)
 
     return patch.object(Frontend, "_submit", local)
 

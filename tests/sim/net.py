@@ -2,7 +2,8 @@
 
 A notification may be lost, doubled or late. A link keeps its order, each message delayed by chance, and breaks at any
 moment: with both ends told, or one, or none. While the way from one server to another is cut, what is on it waits, as
-TCP would have it wait, and arrives after the healing unless the link broke before.
+TCP would have it wait, and arrives after the healing unless the link broke before. Everything is encoded and decoded
+on the way, as between processes.
 
 A snapshot is a message that takes time to write: its first chunks show the tree as of sending, the rest as of later,
 and whatever is sent behind it waits.
@@ -36,8 +37,6 @@ class Weather(NamedTuple):
     loss: float
     doubled: float
     late: float
-    through_wire: bool
-    """Messages are encoded and decoded on the way, as between processes."""
 
 
 class Host(Protocol):
@@ -129,8 +128,7 @@ class SimNet:
 
     def notify(self, source: int, target: int, notification: Notification) -> None:
         rng, weather = self.rng, self.weather
-        if weather.through_wire:
-            notification = wire.decode_notification(wire.encode_notification(notification)[4:])
+        notification = wire.decode_notification(wire.encode_notification(notification)[4:])
         if rng.random() < weather.loss:
             return
         for _ in range(2 if rng.random() < weather.doubled else 1):
@@ -280,13 +278,11 @@ class Ports:
         return end
 
     def send(self, link: int, message: Message) -> None:
-        hash(message)  # what one process sends, no other can change
         self._host.on_sending(link, message)
         end = self._ends.get(link)
         if end is not None and end.is_open:
-            if self._net.weather.through_wire:
-                message = cast("Message", wire.decode(wire.encode(message)[4:]))
-            self._net.send(end, message)
+            # Through bytes and back: what one process sends is nothing that another could change.
+            self._net.send(end, cast("Message", wire.decode(wire.encode(message)[4:])))
 
     def send_snapshot(self, link: int, zxid: int, tree: DataTree) -> None:
         end = self._ends.get(link)

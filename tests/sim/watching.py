@@ -98,7 +98,7 @@ class Watching:
     def _is_below_recursive(self, path: str) -> bool:
         if not self.recursive:
             return False
-        return any(at == "/" or path == at or path.startswith(f"{at}/") for at in self.recursive)
+        return any(at in ("/", path) or path.startswith(f"{at}/") for at in self.recursive)
 
     # Reconnecting.
 

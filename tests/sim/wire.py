@@ -88,7 +88,7 @@ def put_request(out: bytearray, type_: int, request: Request) -> None:
         case CreateRequest():
             put_string(out, request.path)
             put_buffer(out, request.data)
-            put_acls(out, request.acl)
+            put_acls(out, request.acl or ())
             put_int(out, request.flags)
             if type_ == OpCode.CREATE_TTL:
                 put_long(out, request.ttl)
@@ -101,7 +101,7 @@ def put_request(out: bytearray, type_: int, request: Request) -> None:
             put_int(out, request.version)
         case SetACLRequest():
             put_string(out, request.path)
-            put_acls(out, request.acl)
+            put_acls(out, request.acl or ())
             put_int(out, request.version)
         case PathWatchRequest():
             put_string(out, request.path)

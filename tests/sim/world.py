@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ottla.keeper.member import Options, Recovered
 from ottla.keeper.quorum.membership import Membership, Timing
-from ottla.keeper.quorum.messages import Role
 from ottla.keeper.server.frontend import Settings
 from ottla.keeper.server.prep import Rules
 from tests.sim.checks import Checks
@@ -54,7 +53,6 @@ def profile_of(rng: Random) -> Profile:
             loss=0.2 * rough * rng.random(),
             doubled=0.1 * rough,
             late=0.05 * rough,
-            through_wire=rng.random() < 0.15,
         ),
         recent_max=rng.choice((5, 30, 200)),
         snap_count=rng.choice((15, 60, 200)),
@@ -137,8 +135,6 @@ class World:
 
     def run(self) -> None:
         with epochs_of(self.profile.epoch_length):
-            if self.profile.weather.through_wire:
-                self.coverage.hit("wire: messages went through bytes")
             for server in self.servers:
                 self.loop.after(self.rng.choice((0, self.rng.randint(0, 2000))) * MS, self._first_start, server)
             for client in self.clients:

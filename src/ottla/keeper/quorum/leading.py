@@ -132,15 +132,21 @@ class Leading:
             self._drop(other.link, effects)
         self._learners[link] = Learner(link, info, now_ms)
         if self.phase is not Phase.DISCOVERY:
+            if info.accepted_epoch > self.epoch:
+                # It may not follow an older epoch, now or ever. Only a newer one lets it in, and with the same promise
+                # made here, the next will be newer.
+                effects.accepted_epoch = self.durable.accepted_epoch = info.accepted_epoch
+                self.failed = f"server {info.server_id} has promised epoch {info.accepted_epoch}"
+                return
             effects.send.append((link, LeaderInfo(self.epoch)))
             return
         self.maybe_propose_epoch(effects)
 
     def maybe_propose_epoch(self, effects: Effects) -> None:
-        infos = [x.info for x in self._learners.values() if self._counts(x)]
-        if not self.members.is_quorum([self.members.server_id, *(i.server_id for i in infos)]):
+        counted = [x.info.server_id for x in self._learners.values() if self._counts(x)]
+        if not self.members.is_quorum([self.members.server_id, *counted]):
             return
-        promised = [i.accepted_epoch for i in infos]
+        promised = [x.info.accepted_epoch for x in self._learners.values()]
         self.epoch = max(self.durable.accepted_epoch, *promised, 0) + 1
         self.phase = Phase.ESTABLISHING
         effects.accepted_epoch = self.durable.accepted_epoch = self.epoch
@@ -159,7 +165,8 @@ class Leading:
             return
         mine = (self.durable.current_epoch, self.recent.last_zxid)
         starting = not self._syncing_started()
-        if starting and ack.fresh and (ack.current_epoch, ack.last_zxid) > mine:
+        votes = learner.info.server_id in self.members.voters
+        if starting and votes and ack.fresh and (ack.current_epoch, ack.last_zxid) > mine:
             self.failed = f"server {learner.info.server_id} has a longer history"
             return
         learner.epoch_ack = ack

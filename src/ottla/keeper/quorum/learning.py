@@ -72,6 +72,7 @@ class Learning:
         self.failed: str | None = None
         self._link: int | None = None
         self._new_leader: NewLeader | None = None
+        self._serving = False
         self._truncating: int | None = None
         self._acked_zxid = 0
         self._heard_ms = now_ms
@@ -200,13 +201,16 @@ class Learning:
             return
         self.phase = Phase.SERVING
         self._on_commit(message.zxid, effects)
-        effects.role = RoleChange(self.role, self.leader, self.epoch, serving=True)
 
     def _on_commit(self, zxid: int, effects: Effects) -> None:
         if self.phase is not Phase.SERVING or zxid > self.recent.last_zxid:
             self.failed = f"a commit of 0x{zxid:x}, which was never proposed here"
             return
         effects.commit = zxid
+        if not self._serving and zxid >= self.recent.applied_zxid:
+            # Not before: a tree rebuilt from the log shows all of it, also what is not committed yet.
+            self._serving = True
+            effects.role = RoleChange(self.role, self.leader, self.epoch, serving=True)
 
     def _send(self, message: LinkMessage, effects: Effects) -> None:
         assert self._link is not None
