@@ -83,13 +83,13 @@ def attach_alone() -> None:
 
 def sync_alone() -> None:
     """Z7: a server answers a sync by itself, whatever it has missed."""
-    submit = Frontend._submit
+    submit: Callable[..., None] = Frontend._submit
 
-    def local(frontend: Frontend, client: Client, xid: int, type_: int, frame: bytes) -> None:
+    def local(frontend: Frontend, client: Client, xid: int, type_: int, *rest: object) -> None:
         if type_ == OpCode.SYNC:
             frontend.synced(client.session_id, xid)
         else:
-            submit(frontend, client, xid, type_, frame)
+            submit(frontend, client, xid, type_, *rest)
 
     replace(Frontend, "_submit", local)
 

@@ -15,6 +15,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from types import TracebackType
 from typing import Self
 
@@ -175,7 +176,12 @@ def _multi(c: Cursor) -> Value:
 
 
 def _acls(c: Cursor) -> Value:
-    return c.vector(lambda: (c.int_(), c.string(), c.string()))
+    """An entry ``auth`` stands for one entry of each identity, with the same permissions and in no particular order."""
+    count = c.int_()
+    if count == -1:
+        return None
+    entries = [(c.int_(), c.string(), c.string()) for _ in range(count)]
+    return tuple(entry for _perms, alike in groupby(entries, lambda e: e[0]) for entry in sorted(alike, key=str))
 
 
 def _identities(c: Cursor) -> Value:

@@ -209,6 +209,7 @@ NO_ORACLE: dict[str, str] = {
     "anything but statistics in a node zookeeper_stats": "ends a ZooKeeper server (an exception in StatsTrack)",
     "CREATE_TTL with flags of another kind and no possible TTL": "ends a ZooKeeper server (it is checked too late)",
     "a write that cannot be read, to one of several servers": "its CommitProcessor waits forever, and serves nobody",
+    "a multi that cannot be read, to one of several servers": "one zxid is given to two transactions",
 }
 """What is never sent, because it breaks the ZooKeeper that is to be compared with. The hostile tests send it to ours."""
 

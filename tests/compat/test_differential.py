@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.compat.differential import DivergenceError, compare, pair, shrink
+from tests.compat.differential import SUPER, DivergenceError, compare, pair, shrink
 from tests.compat.steps import Generator
 
 QUICK = [(1, 1, 900), (2, 3, 600)]
@@ -38,6 +38,15 @@ def test_same_answers(seed: int, servers: int, requests: int) -> None:
 @pytest.mark.parametrize(("seed", "servers", "requests"), FULL)
 def test_same_answers_in_full(seed: int, servers: int, requests: int) -> None:
     agree(seed, servers, requests)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_same_answers_without_extended_types_and_enforced_quotas() -> None:
+    """As ZooKeeper comes: TTL nodes are refused, and quotas only count."""
+    steps = Generator(30).steps(1500)
+    with pair(1, properties=SUPER) as (left, right):
+        assert compare(left, right, steps) >= 1500
 
 
 def test_the_full_run_is_long_enough() -> None:

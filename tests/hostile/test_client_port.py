@@ -15,7 +15,7 @@ import pytest
 from tests.compat import rawclient as raw
 from tests.compat.rawclient import ClosedError, Connection, SilenceError, buffer, int_, long_, string, strings, vector
 from tests.compat.steps import Generator, Send
-from tests.hostile.oracle import Undisturbed, closes, opened
+from tests.hostile.oracle import MEMORY_GROWTH_MAX, Undisturbed, closes, opened
 from tests.peers import Ensemble, OttlaKeepers, four_letter_word
 
 MAX_BUFFER = 0xFFFFF
@@ -270,7 +270,7 @@ def _read_all(connection: Connection, count: int) -> None:
 
 
 def test_a_hundred_thousand_watches_of_one_client_are_held(tmp_path: Path) -> None:
-    with OttlaKeepers(1, tmp_path, settings={"tickTime": "2000"}) as own, Undisturbed(own):
+    with OttlaKeepers(1, tmp_path, settings={"tickTime": "2000"}) as own, Undisturbed(own) as oracle:
         client = opened(own.client_ports[0])
         for start in range(0, 100_000, 500):
             batch = bytearray()
@@ -280,6 +280,8 @@ def test_a_hundred_thousand_watches_of_one_client_are_held(tmp_path: Path) -> No
             client.send(bytes(batch))
             _read_all(client, 500)
         assert "100000" in four_letter_word(own.client_ports[0], "wchs")
+        held = own.servers[0].resident_bytes() - oracle.memory
+        assert held < MEMORY_GROWTH_MAX, f"the watches hold {held / 1e6:.1f} MB"
         client.call(raw.CLOSE_SESSION)
         client.close()
         assert "Total watches:0" in four_letter_word(own.client_ports[0], "wchs")

@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 
 MS = 1000
 SECOND = 1000 * MS
+STEPS_MAX = 150_000
+"""A run takes a tenth of that. Servers that try the same thing over and over, at once, take more."""
 
 Call = Callable[..., None]
 
@@ -37,4 +39,6 @@ class Loop:
             self.now_us, _, call, args = heappop(due)
             self.steps += 1
             call(*args)
+            if self.steps > STEPS_MAX:
+                raise Violation(f"A6: {STEPS_MAX:,} steps in {self.now_us / SECOND:.0f} s: something goes round in circles")
         self.now_us = end_us

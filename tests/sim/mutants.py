@@ -350,7 +350,7 @@ def follow_without_checking_the_past() -> AbstractContextManager[object]:
         if self.failed is not None and "longer history" in self.failed:
             self.failed = None
             learner.epoch_ack = ack
-            self._promised.add(learner.info.server_id)
+            self._promised[learner.info.server_id] = True
             self._maybe_start_syncing(effects)
 
     return patch.object(Leading, "_on_ack_epoch", trusting)

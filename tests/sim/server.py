@@ -103,7 +103,7 @@ class Server:
         self.world.checks.stopped(self)
 
     def call(self, incarnation: int, call: Call, *args: object) -> None:
-        if incarnation != self.incarnation:
+        if incarnation != self.incarnation or not self.is_running:
             return
         if self.is_paused:
             self._held.append((incarnation, call, args))

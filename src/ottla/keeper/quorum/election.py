@@ -8,6 +8,9 @@ same vote, the election is decided: at once if every voter holds it, else after 
 Servers that already lead or follow answer notifications with what they have. One of them says that it leads and, with us,
 a quorum would follow it: that decides too.
 
+Observers ask and listen. They have no round of their own, take part in whichever the voters are in, and never answer:
+two servers that answer each other's answers would do so for ever.
+
     heard while LOOKING                   then
     ───────────────────────────────────   ──────────────────────────────────────────────────────────
     LOOKING, later round                  join the round, keep the better vote, tell everybody
@@ -78,11 +81,8 @@ class Election:
             self._tally(now_ms)
 
     def _on_looking(self, n: Notification, effects: Effects) -> None:
-        if n.sender not in self.members.voters:
-            self._tell(n.sender, effects)
-            return
-        if n.round < self.round:
-            self._tell(n.sender, effects)
+        if n.sender not in self.members.voters or n.round < self.round:
+            self._answer(n.sender, effects)
             return
         if n.round > self.round:
             self.round = n.round
@@ -92,13 +92,14 @@ class Election:
         elif n.vote > self.vote:
             self._adopt(n.vote, effects)
         elif n.vote < self.vote:
-            self._tell(n.sender, effects)
+            self._answer(n.sender, effects)
         self._votes[n.sender] = n
 
     def _adopt(self, vote: Vote, effects: Effects) -> None:
         self.vote = vote
         self._quorum_since_ms = None
-        self.tell_everybody(effects)
+        if self.members.is_voter:
+            self.tell_everybody(effects)
 
     def _on_settled(self, n: Notification) -> None:
         leader = n.vote.leader
@@ -150,6 +151,10 @@ class Election:
 
     def tell_everybody(self, effects: Effects) -> None:
         for server_id in self.members.others:
+            self._tell(server_id, effects)
+
+    def _answer(self, server_id: int, effects: Effects) -> None:
+        if self.members.is_voter:
             self._tell(server_id, effects)
 
     def _tell(self, server_id: int, effects: Effects) -> None:

@@ -86,8 +86,8 @@ class Leading:
         self.committed_zxid = 0
         self.failed: str | None = None
         self._learners: dict[int, Learner] = {}
-        self._promised: set[int] = set()
-        """Servers that promised this epoch to this leader; the promise outlives the link it came over."""
+        self._promised: dict[int, bool] = {}
+        """Servers that promised this epoch to this leader, and whether they count; a promise outlives its link."""
         self._was_blank = durable.is_blank
         self._started_ms = now_ms
         self._ping_at_ms = now_ms
@@ -143,8 +143,7 @@ class Leading:
         self.maybe_propose_epoch(effects)
 
     def maybe_propose_epoch(self, effects: Effects) -> None:
-        counted = [x.info.server_id for x in self._learners.values() if self._counts(x)]
-        if not self.members.is_quorum([self.members.server_id, *counted]):
+        if not self._suffice({x.info.server_id: self._counts(x) for x in self._learners.values()}):
             return
         promised = [x.info.accepted_epoch for x in self._learners.values()]
         self.epoch = max(self.durable.accepted_epoch, *promised, 0) + 1
@@ -155,7 +154,13 @@ class Leading:
 
     def _counts(self, learner: Learner) -> bool:
         """A blank server may not help to make a leader of one that knows more than it: see ``election``."""
-        return not learner.info.blank or self._was_blank or self.recent.last_zxid == 0
+        return not learner.info.blank or self._was_blank
+
+    def _suffice(self, counted: dict[int, bool]) -> bool:
+        """True for a quorum of those that count, and for all voters together: then nobody is left who knows more."""
+        me = self.members.server_id
+        counting = [server_id for server_id, counts in counted.items() if counts]
+        return self.members.is_quorum([me, *counting]) or self.members.voters <= {me, *counted}
 
     # Establishing.
 
@@ -170,8 +175,8 @@ class Leading:
             self.failed = f"server {learner.info.server_id} has a longer history"
             return
         learner.epoch_ack = ack
-        if ack.fresh and self._counts(learner):
-            self._promised.add(learner.info.server_id)
+        if ack.fresh:
+            self._promised[learner.info.server_id] = self._counts(learner)
         if starting:
             self._maybe_start_syncing(effects)
         else:
@@ -181,7 +186,7 @@ class Leading:
         return self.durable.current_epoch == self.epoch
 
     def _maybe_start_syncing(self, effects: Effects) -> None:
-        if not self.members.is_quorum({self.members.server_id, *self._promised}):
+        if not self._suffice(self._promised):
             return
         if self.durable.synced_zxid < self.recent.last_zxid:
             # The end of our history is not durable yet. With the epoch written first, a crash would leave a

@@ -150,9 +150,12 @@ class Learning:
         self.recent.truncate_to(zxid)
         self.recent.applied_zxid = self.durable.synced_zxid = zxid
         if zxid != self._truncating:
-            # We never had the entry the leader took for common ground, so what follows it would leave a hole.
-            self.durable.whole = False
-            self.failed = f"asked to end at 0x{self._truncating or 0:x}, the history ends at 0x{zxid:x}"
+            # We never had the entry the leader took for common ground, so what follows it would leave a hole. If the
+            # history is shorter now, it ends where both may agree: try again from there. If it is not, only a snapshot
+            # helps.
+            asked = self._truncating or 0
+            self.durable.whole = self.durable.whole and zxid < asked
+            self.failed = f"asked to end at 0x{asked:x}, the history ends at 0x{zxid:x}"
         self._truncating = None
 
     def _on_snapshot(self, message: Snapshot) -> None:

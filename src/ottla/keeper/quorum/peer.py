@@ -65,7 +65,7 @@ class Peer:
             self.timing,
             mine,
             blank=self.durable.is_blank,
-            round_=self.round,
+            round_=self.round if self.members.is_voter else 0,
             now_ms=now_ms,
             unreachable=self._unreachable,
         )
@@ -116,10 +116,13 @@ class Peer:
                 else:
                     effects.close.append(event.link)
             case LinkDown():
-                self._links.discard(event.link)
                 self._early.pop(event.link, None)
-                if not isinstance(state, Election):
+                if isinstance(state, Leading):
                     state.on_link_down(event.link)
+                elif isinstance(state, Learning) and (event.link == state.link or event.link not in self._links):
+                    # Not if somebody who had called us hangs up; a call of ours that came to nothing was never a link.
+                    state.on_link_down(event.link)
+                self._links.discard(event.link)
             case Truncated():
                 assert isinstance(state, Learning)
                 state.on_truncated(event.zxid)
