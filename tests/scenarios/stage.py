@@ -158,7 +158,9 @@ class Stage:
             zxid = leading.next_zxid()
             leading.reserve(zxid)
             entries.append(Entry(zxid, f"from {server_id}".encode()))
-        self.say(f"{server_id} is asked for {shown(entries[0].zxid)}{f'…{shown(zxid)}' if count > 1 else ''}")
+        self.say(
+            f"{server_id} is asked for {shown(entries[0].zxid)}{f'…{shown(entries[-1].zxid)}' if count > 1 else ''}"
+        )
         self.step(server_id, Proposed(tuple(entries)))
 
     def sync(self, server_id: int) -> None:

@@ -32,7 +32,7 @@ DASHES = "----"
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_scenario_leaves_the_trace_it_always_did(path: Path, request: pytest.FixtureRequest):
+def test_scenario_leaves_the_trace_it_always_did(path: Path, request: pytest.FixtureRequest) -> None:
     acts = _read(path.read_text())
     played = _play([commands for commands, _ in acts])
     if request.config.getoption("--rewrite-scenarios", default=False):
@@ -41,7 +41,7 @@ def test_scenario_leaves_the_trace_it_always_did(path: Path, request: pytest.Fix
     assert _written(played) == _written(acts)
 
 
-def test_there_are_scenarios():
+def test_there_are_scenarios() -> None:
     assert len(SCENARIOS) >= 10
 
 

@@ -40,5 +40,7 @@ class Loop:
             self.steps += 1
             call(*args)
             if self.steps > STEPS_MAX:
-                raise Violation(f"A6: {STEPS_MAX:,} steps in {self.now_us / SECOND:.0f} s: something goes round in circles")
+                raise Violation(
+                    f"A6: {STEPS_MAX:,} steps in {self.now_us / SECOND:.0f} s: something goes round in circles"
+                )
         self.now_us = end_us

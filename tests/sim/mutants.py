@@ -362,9 +362,11 @@ def proposals_past_the_end_of_an_epoch() -> AbstractContextManager[object]:
     submit = LeaderUpstream.submit
 
     def eager(self: LeaderUpstream, request: Any) -> None:
-        failed, self.leading.failed = self.leading.failed, None
+        failed: str | None = self.leading.failed
+        self.leading.failed = None
         submit(self, request)
-        self.leading.failed = self.leading.failed or failed
+        again: str | None = self.leading.failed
+        self.leading.failed = again or failed
 
     follows = history.follows
     return replaced(

@@ -30,7 +30,7 @@ class ClientServer(Protocol):
     def frontend(self) -> Frontend | None:
         """Where clients go now; None while there is no leader."""
 
-    def four_letter_word(self, word: bytes) -> bytes | None:
+    def four_letter_word(self, word: bytes, asker: ClientConnection) -> bytes | None:
         """The answer to a word; None if it is none."""
 
 
@@ -69,7 +69,7 @@ class ClientConnection(Connection):
                 return
             self._past_first = True
             self._first = b""
-            answer = self._server.four_letter_word(data[:4])
+            answer = self._server.four_letter_word(data[:4], self)
             if answer is not None:
                 self.write(answer)
                 self.close()

@@ -27,6 +27,7 @@ from ottla.keeper.messages import Message
 from ottla.keeper.peers import Address
 from ottla.keeper.quorum.membership import Membership, Timing
 from ottla.keeper.quorum.messages import Notification
+from ottla.keeper.server.clients import Client
 from ottla.keeper.server.frontend import Frontend, Settings
 from ottla.keeper.server.prep import Rules
 from ottla.keeper.server.stats import Stats
@@ -172,7 +173,7 @@ class KeeperServer:
             return None
         return member.frontend
 
-    def four_letter_word(self, word: bytes) -> bytes | None:
+    def four_letter_word(self, word: bytes, asker: ClientConnection) -> bytes | None:
         if not word.isalpha():
             return None
         from ottla.keeper import fourletter  # only where one is asked for
@@ -180,8 +181,15 @@ class KeeperServer:
         text = word.decode("ascii")
         if text not in fourletter.WORDS:
             return None
-        answer = fourletter.answer(text, self)
-        return (answer or "").encode()
+        # Who asks is a connection like any other while it asks, and sees itself among them.
+        client = Client(asker, *asker.peer, self.clock.wall_ms())
+        client.received, client.paused = 1, True
+        clients = self.member.frontend.clients
+        clients.add(client)
+        try:
+            return (fourletter.answer(text, self) or "").encode()
+        finally:
+            clients.discard(client)
 
     # For links.
 

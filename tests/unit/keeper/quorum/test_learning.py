@@ -71,12 +71,12 @@ def propose(*zxids: int) -> Propose:
     return Propose(tuple(Entry(zxid, b"x") for zxid in zxids))
 
 
-def test_it_says_who_it_is():
+def test_it_says_who_it_is() -> None:
     assert Learner(E1).connect().send == [(LINK, LearnerInfo(1, 1, False))]
     assert Learner(accepted=4, current=0).connect().send == [(LINK, LearnerInfo(1, 4, True))]
 
 
-def test_a_promise_is_written_and_then_made():
+def test_a_promise_is_written_and_then_made() -> None:
     learner = Learner(E1)
     learner.connect()
     effects = learner.hear(LeaderInfo(2))
@@ -84,7 +84,7 @@ def test_a_promise_is_written_and_then_made():
     assert effects.send == [(LINK, AckEpoch(True, 1, E1, True))]
 
 
-def test_a_promise_made_before_is_confirmed_as_such():
+def test_a_promise_made_before_is_confirmed_as_such() -> None:
     learner = Learner(E1, accepted=2)
     learner.connect()
     effects = learner.hear(LeaderInfo(2))
@@ -92,14 +92,14 @@ def test_a_promise_made_before_is_confirmed_as_such():
     assert effects.send == [(LINK, AckEpoch(False, 1, E1, True))]
 
 
-def test_an_older_epoch_is_refused():
+def test_an_older_epoch_is_refused() -> None:
     learner = Learner(E1, accepted=5)
     learner.connect()
     assert learner.hear(LeaderInfo(4)).send == []
     assert learner.machine.failed is not None
 
 
-def test_the_epoch_is_taken_over_only_when_every_entry_is_durable():
+def test_the_epoch_is_taken_over_only_when_every_entry_is_durable() -> None:
     learner = Learner(E1)
     learner.connect()
     effects = learner.hear(LeaderInfo(2), propose(E1 + 1, E1 + 2), NewLeader(2))
@@ -110,7 +110,7 @@ def test_the_epoch_is_taken_over_only_when_every_entry_is_durable():
     assert effects.send == [(LINK, AckNewLeader(2, E1 + 2))]
 
 
-def test_entries_are_logged_but_not_applied_while_synchronizing():
+def test_entries_are_logged_but_not_applied_while_synchronizing() -> None:
     learner = Learner(E1)
     learner.connect()
     effects = learner.hear(LeaderInfo(2), propose(E1 + 1))
@@ -118,14 +118,14 @@ def test_entries_are_logged_but_not_applied_while_synchronizing():
     assert effects.commit is None
 
 
-def test_a_commit_before_up_to_date_is_not_believed():
+def test_a_commit_before_up_to_date_is_not_believed() -> None:
     learner = Learner(E1)
     learner.connect()
     assert learner.hear(LeaderInfo(2), NewLeader(2), Commit(E1)).commit is None
     assert learner.machine.failed is not None
 
 
-def test_it_serves_once_it_is_up_to_date():
+def test_it_serves_once_it_is_up_to_date() -> None:
     learner = Learner(E1)
     learner.connect()
     effects = learner.hear(LeaderInfo(2), NewLeader(2), UpToDate(E1))
@@ -134,7 +134,7 @@ def test_it_serves_once_it_is_up_to_date():
     assert (effects.role.role, effects.role.serving, effects.role.epoch) == (Role.FOLLOWING, True, 2)
 
 
-def test_it_does_not_serve_while_its_tree_shows_more_than_is_committed():
+def test_it_does_not_serve_while_its_tree_shows_more_than_is_committed() -> None:
     learner = Learner(E1, E1 + 1)
     learner.connect()
     assert learner.hear(LeaderInfo(2), NewLeader(2), UpToDate(E1)).role is None
@@ -144,7 +144,7 @@ def test_it_does_not_serve_while_its_tree_shows_more_than_is_committed():
     assert learner.hear(propose(E2), Commit(E2)).role is None
 
 
-def test_an_observer_learns_the_same_way():
+def test_an_observer_learns_the_same_way() -> None:
     learner = Learner(E1, observer=True)
     learner.connect()
     effects = learner.hear(LeaderInfo(2), NewLeader(2), UpToDate(E1))
@@ -152,7 +152,7 @@ def test_an_observer_learns_the_same_way():
     assert effects.role.role is Role.OBSERVING
 
 
-def test_proposals_are_acknowledged_when_they_are_durable():
+def test_proposals_are_acknowledged_when_they_are_durable() -> None:
     learner = Learner(E1)
     learner.serve()
     assert learner.hear(propose(E2, E2 + 1)).send == []
@@ -161,20 +161,20 @@ def test_proposals_are_acknowledged_when_they_are_durable():
     assert learner.sync(E2 + 1).send == [(LINK, Ack(E2 + 1))]
 
 
-def test_commits_are_passed_on():
+def test_commits_are_passed_on() -> None:
     learner = Learner(E1)
     learner.serve()
     assert learner.hear(propose(E2), Commit(E2)).commit == E2
 
 
-def test_a_commit_of_something_unknown_is_not_believed():
+def test_a_commit_of_something_unknown_is_not_believed() -> None:
     learner = Learner(E1)
     learner.serve()
     assert learner.hear(Commit(E2)).commit is None
     assert learner.machine.failed is not None
 
 
-def test_a_hole_is_not_logged_and_only_a_snapshot_helps():
+def test_a_hole_is_not_logged_and_only_a_snapshot_helps() -> None:
     learner = Learner(E1)
     learner.serve()
     assert learner.hear(propose(E2 + 1)).append == []
@@ -182,7 +182,7 @@ def test_a_hole_is_not_logged_and_only_a_snapshot_helps():
     assert not learner.durable.whole
 
 
-def test_a_truncation_shortens_the_history():
+def test_a_truncation_shortens_the_history() -> None:
     learner = Learner(E1, E1 + 1, E1 + 2)
     learner.connect()
     assert learner.hear(LeaderInfo(2), Truncate(E1)).truncate_to == E1
@@ -192,7 +192,7 @@ def test_a_truncation_shortens_the_history():
     assert [entry.zxid for entry in learner.hear(propose(E2)).append] == [E2]
 
 
-def test_a_history_cut_shorter_than_asked_starts_over_from_there():
+def test_a_history_cut_shorter_than_asked_starts_over_from_there() -> None:
     learner = Learner(E1, E3, current=3, accepted=3)
     learner.connect()
     learner.hear(LeaderInfo(4), Truncate(E2))
@@ -202,7 +202,7 @@ def test_a_history_cut_shorter_than_asked_starts_over_from_there():
     assert learner.machine.recent.last_zxid == E1
 
 
-def test_a_history_that_cannot_be_cut_needs_a_snapshot():
+def test_a_history_that_cannot_be_cut_needs_a_snapshot() -> None:
     learner = Learner(E1, E3, current=3, accepted=3)
     learner.connect()
     learner.hear(LeaderInfo(4), Truncate(E2))
@@ -211,7 +211,7 @@ def test_a_history_that_cannot_be_cut_needs_a_snapshot():
     assert not learner.durable.whole
 
 
-def test_a_snapshot_is_another_history_and_whole():
+def test_a_snapshot_is_another_history_and_whole() -> None:
     learner = Learner(E1, E1 + 1)
     learner.durable.whole = False
     learner.connect()
@@ -223,7 +223,7 @@ def test_a_snapshot_is_another_history_and_whole():
 @pytest.mark.parametrize(
     "message", [Truncate(E1), Snapshot(E1), UpToDate(E1), LeaderInfo(2), LearnerInfo(2, 1, False), Ack(E1)]
 )
-def test_what_does_not_belong_into_broadcast_ends_it(message: LinkMessage):
+def test_what_does_not_belong_into_broadcast_ends_it(message: LinkMessage) -> None:
     learner = Learner(E1)
     learner.serve()
     learner.hear(message)
@@ -231,20 +231,20 @@ def test_what_does_not_belong_into_broadcast_ends_it(message: LinkMessage):
 
 
 @pytest.mark.parametrize("message", [propose(E2), Commit(E1), UpToDate(E1), Truncate(E1), Snapshot(E1)])
-def test_what_does_not_belong_into_discovery_ends_it(message: LinkMessage):
+def test_what_does_not_belong_into_discovery_ends_it(message: LinkMessage) -> None:
     learner = Learner(E1)
     learner.connect()
     learner.hear(message)
     assert learner.machine.failed is not None
 
 
-def test_pings_are_answered():
+def test_pings_are_answered() -> None:
     learner = Learner(E1)
     learner.serve()
     assert learner.hear(Ping()).send == [(LINK, Pong())]
 
 
-def test_a_silent_leader_is_given_up():
+def test_a_silent_leader_is_given_up() -> None:
     learner = Learner(E1)
     learner.serve()
     learner.hear(Ping(), now_ms=1000)
@@ -255,7 +255,7 @@ def test_a_silent_leader_is_given_up():
     assert learner.machine.failed is not None
 
 
-def test_synchronization_takes_only_so_long():
+def test_synchronization_takes_only_so_long() -> None:
     learner = Learner(E1)
     learner.connect()
     learner.hear(Ping(), now_ms=4900)
@@ -263,7 +263,7 @@ def test_synchronization_takes_only_so_long():
     assert learner.machine.failed is not None
 
 
-def test_other_links_mean_nothing():
+def test_other_links_mean_nothing() -> None:
     learner = Learner(E1)
     learner.serve()
     effects = Effects()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.keeper.proto.txns import Entry
-from ottla.keeper.quorum.effects import LinkDown, LinkUp, Notified, Received
+from ottla.keeper.quorum.effects import LinkDown, LinkUp, Notified, Proposed, Received
 from ottla.keeper.quorum.election import Election
 from ottla.keeper.quorum.history import first_of
 from ottla.keeper.quorum.leading import Leading
@@ -41,7 +41,7 @@ def logs(stage: Stage) -> list[list[int]]:
     return [[entry.zxid for entry in actor.disk.log] for actor in stage.actors.values()]
 
 
-def test_a_lone_server_leads_at_once():
+def test_a_lone_server_leads_at_once() -> None:
     stage = started(1)
     stage.propose(1, 3)
     stage.run()
@@ -49,11 +49,11 @@ def test_a_lone_server_leads_at_once():
 
 
 @pytest.mark.parametrize("voters", [3, 5, 7])
-def test_the_highest_of_equals_leads(voters: int):
+def test_the_highest_of_equals_leads(voters: int) -> None:
     assert leader_of(started(voters)) == voters
 
 
-def test_the_longest_history_leads():
+def test_the_longest_history_leads() -> None:
     stage = started(3)
     stage.stop(1)
     stage.propose(3)
@@ -67,7 +67,7 @@ def test_the_longest_history_leads():
     assert leader_of(stage) == 2
 
 
-def test_everything_committed_reaches_everybody():
+def test_everything_committed_reaches_everybody() -> None:
     stage = started(5, 1)
     stage.propose(5, 10)
     stage.run()
@@ -75,7 +75,7 @@ def test_everything_committed_reaches_everybody():
     assert {actor.committed for actor in stage.actors.values()} == {E1 + 9}
 
 
-def test_every_leader_has_an_epoch_of_its_own():
+def test_every_leader_has_an_epoch_of_its_own() -> None:
     stage, epochs = started(3), []
     for leader in (3, 2, 3, 2):
         assert leader_of(stage) == leader
@@ -96,13 +96,13 @@ def test_every_leader_has_an_epoch_of_its_own():
     assert epochs == sorted(set(epochs))
 
 
-def test_without_a_quorum_nothing_happens():
+def test_without_a_quorum_nothing_happens() -> None:
     stage = started(5, without=(1, 2, 3))
     stage.run(5000)
     assert all(isinstance(peer(stage, i).state, Election) for i in (4, 5))
 
 
-def test_a_committed_transaction_survives_its_leader():
+def test_a_committed_transaction_survives_its_leader() -> None:
     stage = started(3)
     stage.propose(3)
     stage.run()
@@ -111,7 +111,7 @@ def test_a_committed_transaction_survives_its_leader():
     assert stage.actors[leader_of(stage)].committed == E1
 
 
-def test_an_unsynced_transaction_is_not_acknowledged():
+def test_an_unsynced_transaction_is_not_acknowledged() -> None:
     stage = started(3)
     stage.actors[1].disk.is_slow = stage.actors[2].disk.is_slow = True
     stage.propose(3)
@@ -122,7 +122,7 @@ def test_an_unsynced_transaction_is_not_acknowledged():
     assert stage.actors[3].committed == E1
 
 
-def test_a_learner_that_calls_too_early_is_kept_waiting():
+def test_a_learner_that_calls_too_early_is_kept_waiting() -> None:
     stage = Stage(3)
     stage.start(1)
     machine = peer(stage, 1)
@@ -134,7 +134,7 @@ def test_a_learner_that_calls_too_early_is_kept_waiting():
     assert [link for link, _ in effects.send] == [4]
 
 
-def test_a_learner_that_called_in_vain_is_sent_away():
+def test_a_learner_that_called_in_vain_is_sent_away() -> None:
     stage = Stage(3)
     stage.start(1)
     machine = peer(stage, 1)
@@ -162,7 +162,7 @@ def following() -> Peer:
     return machine
 
 
-def test_the_end_of_somebody_elses_link_does_not_end_our_call():
+def test_the_end_of_somebody_elses_link_does_not_end_our_call() -> None:
     machine = following()
     machine.step(LinkDown(4), 10)
     assert isinstance(machine.state, Learning)
@@ -170,7 +170,7 @@ def test_the_end_of_somebody_elses_link_does_not_end_our_call():
     assert machine.state.link == 9
 
 
-def test_a_call_that_comes_to_nothing_ends_it():
+def test_a_call_that_comes_to_nothing_ends_it() -> None:
     machine = following()
     effects = machine.step(LinkDown(9), 10)
     assert isinstance(machine.state, Election)
@@ -178,37 +178,31 @@ def test_a_call_that_comes_to_nothing_ends_it():
     assert effects.role.role is Role.LOOKING
 
 
-def test_a_link_that_nobody_wants_any_more_is_closed():
+def test_a_link_that_nobody_wants_any_more_is_closed() -> None:
     machine = following()
     machine.step(LinkDown(9), 10)
     assert machine.step(LinkUp(9), 20).close == [9]
 
 
-def test_strangers_are_not_listened_to():
+def test_strangers_are_not_listened_to() -> None:
     machine = following()
     assert machine.step(Notified(Notification(77, Role.LOOKING, 1, Vote(9, 9, 77), blank=False)), 0).notify == []
 
 
-def test_stepping_down_says_nothing_more_but_keeps_what_was_logged():
+def test_stepping_down_says_nothing_more_but_keeps_what_was_logged() -> None:
     stage = started(3)
     leading = stage.actors[3].leading
     leading._last_proposed = 1 << 32 | 0xFFFFFFFE
     leading.recent.reset(1 << 32 | 0xFFFFFFFE)
     zxid = leading.next_zxid()
     leading.reserve(zxid)
-    effects = peer(stage, 3).step(Proposed_of(zxid), 600)
+    effects = peer(stage, 3).step(Proposed((Entry(zxid, b"x"),)), 600)
     assert [entry.zxid for entry in effects.append] == [zxid]
     assert effects.send == []
     assert isinstance(peer(stage, 3).state, Election)
 
 
-def Proposed_of(zxid: int):  # noqa: N802
-    from ottla.keeper.quorum.effects import Proposed
-
-    return Proposed((Entry(zxid, b"x"),))
-
-
-def test_one_promise_never_makes_two_leaders_of_an_epoch():
+def test_one_promise_never_makes_two_leaders_of_an_epoch() -> None:
     """1 promises epoch 2 to 3, and is lost to it before 3 hears of that; then 2 wants to lead epoch 2 with it."""
     stage = started(3)
     stage.stop(1)
