@@ -278,6 +278,13 @@ def test_an_older_state_after_reconnecting(story: Story) -> None:
     assert "Z6" in broken(story)
 
 
+def test_every_servers_tree_is_looked_at(story: Story) -> None:
+    good = story.remains("1")._replace(nodes={"/r": ("0", story.model.nodes["/r"].stat)})
+    wrong = story.remains("2")._replace(nodes={})
+    assert [finding[:13] for finding in judge(story.events, [wrong, good])] == ["Z4: server 2:"]
+    assert [finding[:13] for finding in judge(story.events, [good, wrong])] == ["Z4: server 2:"]
+
+
 # Watches.
 
 

@@ -157,21 +157,23 @@ class _Reading(NamedTuple):
 
 
 class _Replay:
-    """One pass over the log. Reads wait, by path, from the oldest state they may show to the newest."""
+    """One pass over the log. Reads are open, by path, from the oldest state they may show to the newest."""
 
     def __init__(self, ops: Sequence[Op], bound: dict[int, Txn], rules: Rules) -> None:
         self.changes: list[tuple[int, Change]] = []
         self.seen: dict[int, int] = {}
-        """For each read, the zxid of the state it showed."""
+        """For each read, the zxid of the state it showed; of the last, if it may have been one of several."""
         self._model = Model()
         self._zxid = 0
         self._rules = rules
         self._writes = {bound[op.op_id].zxid: op for op in ops if op.op_id in bound}
         self._reads = sorted(_readings(ops, bound, rules), key=lambda reading: reading.low, reverse=True)
-        self._waiting: dict[str, list[_Reading]] = defaultdict(list)
+        self._open: dict[str, list[_Reading]] = defaultdict(list)
 
     def run(self, log: dict[int, Txn], servers: Iterable[Remains]) -> Iterator[str]:
-        ends = {server.last_zxid: server for server in servers}
+        ends: dict[int, list[Remains]] = defaultdict(list)
+        for server in servers:
+            ends[server.last_zxid].append(server)
         for zxid, txn in log.items():
             yield from self._open_reads(zxid)
             op = self._writes.get(zxid)
@@ -185,9 +187,10 @@ class _Replay:
             self._zxid = zxid
             self.changes += ((zxid, change) for change in applied.changes)
             for path in {path for change in applied.changes for path in (change.path, parent_of(change.path))}:
-                self._settle(path)
-            if zxid in ends:
-                yield from self._check_tree(ends[zxid])
+                for reading in self._open.get(path, ()):
+                    self._look(reading.op)
+            for server in ends[zxid]:
+                yield from self._check_tree(server)
         yield from self._open_reads(1 << 63)
 
     def _open_reads(self, zxid: int) -> Iterator[str]:
@@ -196,19 +199,17 @@ class _Replay:
             reading = self._reads.pop()
             if reading.low > reading.high:
                 yield f"Z7: shows 0x{reading.high:x} where 0x{reading.low:x} was the least: {reading.op}"
-            elif not self._shows(reading.op):
-                self._waiting[reading.op.args["path"]].append(reading)
-        for waiting in self._waiting.values():
-            for reading in [reading for reading in waiting if reading.high < zxid]:
-                waiting.remove(reading)
-                yield f"Z7: no state from 0x{reading.low:x} to 0x{reading.high:x} is like that: {reading.op}"
+                continue
+            self._open[reading.op.args["path"]].append(reading)
+            self._look(reading.op)
+        for readings in self._open.values():
+            for reading in [reading for reading in readings if reading.high < zxid]:
+                readings.remove(reading)
+                if reading.op.op_id not in self.seen:
+                    yield f"Z7: no state from 0x{reading.low:x} to 0x{reading.high:x} is like that: {reading.op}"
 
-    def _settle(self, path: str) -> None:
-        waiting = self._waiting.get(path)
-        if waiting:
-            waiting[:] = [reading for reading in waiting if not self._shows(reading.op)]
-
-    def _shows(self, op: Op) -> bool:
+    def _look(self, op: Op) -> None:
+        """Does the read show the present state?"""
         node = self._model.nodes.get(op.args["path"])
         result = op.result
         if node is None or op.phase == "fail":
@@ -221,7 +222,6 @@ class _Replay:
             )
         if matches:
             self.seen[op.op_id] = self._zxid
-        return matches
 
     def _check_refusal(self, op: Op, txn: Txn) -> Iterator[str]:
         if op.phase == "fail" and op.err in SETTLED_ELSEWHERE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -41,7 +42,8 @@ class Watcher:
         self.told.append(Told(zxid, type_, reader.string()))
 
 
-class Znode(NamedTuple):
+@dataclass
+class Znode:
     mzxid: int
     pzxid: int
 
