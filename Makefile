@@ -1,11 +1,11 @@
 # Each target sets up what it needs, so a fresh clone needs nothing but make.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools fmt lint types layers docs test sim compat chaos bench run check clean
+.PHONY: help setup tools fmt lint types layers docs test sim rewrite-scenarios compat chaos bench run check clean
 bin := .venv/bin
 pytest := $(bin)/python -X dev -m pytest
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-17s %s\n", $$1, $$2}'
 
 setup: .venv/.installed ## make .venv and install Ottla into it
 	@$(bin)/python -m compileall -q src # or every start compiles where PYTHONDONTWRITEBYTECODE is set
@@ -37,7 +37,10 @@ test: tools lint types layers ## everything that fits into minutes; what CI runs
 	@$(pytest) -m 'not long'
 
 sim: setup ## a thousand seeds of the simulation
-	@$(pytest) tests/sim
+	@$(bin)/python -m tests.sim --seeds 1000 -j 2
+
+rewrite-scenarios: setup ## write the traces of the scenarios anew; review the difference
+	@$(pytest) tests/scenarios --rewrite-scenarios
 
 compat: setup tools ## other people's clients and servers, in full
 	@$(pytest) tests/compat
