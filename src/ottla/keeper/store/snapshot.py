@@ -130,12 +130,13 @@ def _sealed(body: Iterator[bytes], tree: DataTree) -> Iterator[bytes]:
         checksum = adler32(chunk, checksum)
         yield chunk
     # No chunk is yielded between these sections, so the zxid, the digest and the tree are of one moment.
-    last_zxid = tree.last_zxid
+    end_zxid = max(tree.last_zxid, tree.fuzzy_until)
+    digest_zxid = end_zxid if end_zxid == tree.last_zxid else 0  # a tree that is still fuzzy has no digest
     tail = bytearray()
     for section in (
         b"",
-        _DIGEST.pack(last_zxid, DIGEST_VERSION, tree.digest if last_zxid else 0),
-        LONG.pack(last_zxid),
+        _DIGEST.pack(digest_zxid, DIGEST_VERSION, tree.digest if digest_zxid else 0),
+        LONG.pack(end_zxid),
     ):
         checksum = adler32(section, checksum)
         seal = LONG.pack(checksum) + _ROOT_MARK

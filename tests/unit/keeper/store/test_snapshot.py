@@ -168,6 +168,19 @@ class TestFuzzy:
                 history.set("/fill", b"changed")
         assert seen(self.replayed(data, start, history)) == seen(history.tree)
 
+    def test_a_snapshot_of_a_fuzzy_tree_is_as_fuzzy(self) -> None:
+        history = History()
+        history.create("/a")
+        start = history.tree.last_zxid
+        chunks = encode_snapshot(history.tree, slice_nodes=1)
+        data = next(chunks)
+        history.set("/a", b"later")
+        data += b"".join(chunks)
+        fuzzy = decode_snapshot([data], start).tree
+        again = decode_snapshot(encode_snapshot(fuzzy), start)
+        assert (again.end_zxid, again.tree.fuzzy_until) == (history.tree.last_zxid, history.tree.last_zxid)
+        assert (again.digest_zxid, again.digest) == (0, 0)
+
     def test_an_acl_set_after_the_map_is_closed_until_the_log_says(self) -> None:
         history = History()
         history.create("/a")
