@@ -196,4 +196,4 @@ class WatchMachine(RuleBasedStateMachine):
 
 
 TestWatches = WatchMachine.TestCase
-TestWatches.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestWatches.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)

@@ -22,3 +22,7 @@ repaired, and the ensemble must come back within a bound with every server equal
 
 A seed reproduces a run exactly: ``python -m tests.sim --replay SEED``.
 """
+
+from tests import sources
+
+sources.prefer_sources()  # the mutants replace methods, and the epochs are made short

@@ -46,6 +46,8 @@ WRITES = frozenset(
         OpCode.CLOSE_SESSION,
     }
 )
+HOP_SHARE = 0.03
+"""How often, of all the times it could ask for something, a client changes servers instead."""
 
 
 class Pending(NamedTuple):
@@ -120,7 +122,7 @@ class SimClient:
         if conn is self._conn:
             self._lost()
 
-    def _lost(self) -> None:
+    def _lost(self, back_ms: int | None = None) -> None:
         """Nobody knows what became of the operations under way."""
         if any(pending.type in WRITES for pending in self._pending):
             self._hit("client connection lost with operations outstanding")
@@ -129,7 +131,8 @@ class SimClient:
         self._pending.clear()
         self._conn = None
         self._is_open = False
-        self._loop.after(self._rng.randint(5, 150) * MS, self._reconnect)
+        back_ms = self._rng.randint(5, 150) if back_ms is None else back_ms
+        self._loop.after(back_ms * MS, self._reconnect)
 
     def _reconnect(self) -> None:
         if self._conn is None:
@@ -138,6 +141,12 @@ class SimClient:
     def break_off(self) -> None:
         """A fault between client and server."""
         self._drop(told=self._rng.random() < 0.5)
+
+    def _hop(self) -> None:
+        """Go to another server, faster than what this one has shown can get there."""
+        assert self._conn is not None
+        self._conn.drop(told=self._rng.random() < 0.5)
+        self._lost(back_ms=0)
 
     def _watch_over(self) -> None:
         """Ping, and do not wait forever."""
@@ -164,6 +173,9 @@ class SimClient:
         world = self._world
         self._loop.after(self._rng.randint(1, world.profile.think_ms) * MS, self._act)
         if not self._is_open or self._is_frozen or len(self._pending) > world.profile.pipeline:
+            return
+        if self._rng.random() < HOP_SHARE:
+            self._hop()
             return
         asked = self._workload.next()
         if asked[0].type == OpCode.CLOSE_SESSION and self._pending:

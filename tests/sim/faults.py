@@ -206,23 +206,23 @@ def _between(some: list[int], others: list[int]) -> list[tuple[int, int]]:
 
 
 _WEIGHED = {
-    "crash": 14,
+    "crash": 12,
     "crash_inside": 10,
-    "crash_all": 2,
-    "wipe": 4,
-    "amnesia": 3,
-    "pause": 10,
+    "crash_all": 5,
+    "wipe": 3,
+    "amnesia": 6,
+    "pause": 8,
     "slow_disk": 6,
-    "wall_clock": 3,
+    "wall_clock": 6,
     "isolate": 10,
     "halves": 5,
     "bridge": 3,
     "ring": 2,
     "one_way": 5,
     "slow_link": 8,
-    "reset": 8,
+    "reset": 6,
     "flaky": 6,
-    "client_break": 12,
+    "client_break": 8,
     "client_freeze": 5,
 }
 _KINDS, _WEIGHTS = list(_WEIGHED), list(_WEIGHED.values())

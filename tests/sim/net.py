@@ -83,7 +83,7 @@ Item = Message | Stream | Hangup
 class End:
     """One end of a link, and what is on its way to it."""
 
-    __slots__ = ("clear_us", "far", "host", "incarnation", "is_open", "number", "pumping", "queue")
+    __slots__ = ("clear_us", "far", "host", "incarnation", "is_broken", "is_open", "number", "pumping", "queue")
     far: End
 
     def __init__(self, host: Host, number: int) -> None:
@@ -91,6 +91,8 @@ class End:
         self.incarnation = host.incarnation
         self.number = number
         self.is_open = True
+        self.is_broken = False
+        """Nothing that is sent from here arrives any more, whether this end knows it or not."""
         self.queue: deque[tuple[int, Item]] = deque()
         self.clear_us = 0
         """When the last of them arrives; nothing overtakes it."""
@@ -151,6 +153,8 @@ class SimNet:
 
     def send(self, near: End, item: Item) -> None:
         far = near.far
+        if near.is_broken:
+            return
         if not far.is_live:
             if far.host.is_running and not self.are_cut(near.host.server_id, far.host.server_id):
                 self.loop.after(self.delay_us(near.host.server_id, far.host.server_id), self.hang_up, near)
@@ -216,6 +220,7 @@ class SimNet:
 
     def reset(self, end: End) -> None:
         """Break a link: one end is told, and the other, too, or it is left to find out."""
+        end.is_broken = end.far.is_broken = True
         self.loop.after(0, self.hang_up, end)
         if self.rng.random() < 0.5:
             self.loop.after(0, self.hang_up, end.far)

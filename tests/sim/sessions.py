@@ -34,7 +34,7 @@ class SessionChecks:
         self._hit = hit
         self._terms: dict[int, Term] = {}
         self.closing: set[int] = set()
-        """Sessions whose end some leader has proposed."""
+        """Sessions whose end some leader has decided, whether it comes to that or not."""
 
     def leads(self, server: Server, epoch: int) -> None:
         sessions = server.member.frontend.tree.sessions
@@ -56,6 +56,11 @@ class SessionChecks:
         if isinstance(upstream, LeaderUpstream) and session_id not in upstream.tracker._closing:
             term.heard_ms[session_id] = server.clock.true_ms()
 
+    def stepped(self, server: Server) -> None:
+        upstream = server.member.frontend.upstream
+        if isinstance(upstream, LeaderUpstream) and upstream.tracker._closing:
+            self.closing |= upstream.tracker._closing
+
     def proposed(self, server: Server, entries: Sequence[Entry]) -> None:
         """The leader made these transactions just now."""
         for _, raw in entries:
@@ -67,7 +72,6 @@ class SessionChecks:
                 term.timeouts[session_id] = INT.unpack_from(raw, TXN_HEADER.size)[0]
                 term.heard_ms[session_id] = server.clock.true_ms()
             elif type_ == OpCode.CLOSE_SESSION:
-                self.closing.add(session_id)
                 heard_ms = term.heard_ms.pop(session_id, None)
                 if cxid == 0 and heard_ms is not None:
                     self._hit("session expired")

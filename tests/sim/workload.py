@@ -126,4 +126,4 @@ _MODES = (
     CreateMode.PERSISTENT_WITH_TTL,
 )
 _KINDS = ("create", "set", "delete", "multi", "read", "sync", "watch", "ephemerals", "close")
-_WEIGHTS = (26, 18, 12, 8, 24, 6, 3, 1, 1)
+_WEIGHTS = (26, 18, 12, 8, 20, 10, 3, 1, 1)

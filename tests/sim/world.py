@@ -45,7 +45,7 @@ class Profile(NamedTuple):
 def profile_of(rng: Random) -> Profile:
     rough = rng.random()
     return Profile(
-        voters=rng.choice((3, 3, 5)),
+        voters=rng.choice((3, 5)),
         observers=rng.choice((0, 0, 1)),
         clients=rng.randint(2, 4),
         weather=Weather(
@@ -56,7 +56,7 @@ def profile_of(rng: Random) -> Profile:
         ),
         recent_max=rng.choice((5, 30, 200)),
         snap_count=rng.choice((15, 60, 200)),
-        epoch_length=rng.choice((None, None, rng.randint(10, 100))),
+        epoch_length=rng.choice((None, rng.randint(10, 100))),
         chaos_us=rng.randint(10, 30) * SECOND,
         fault_ms=rng.choice((150, 400, 1000)),
         think_ms=rng.choice((40, 80, 200)),
