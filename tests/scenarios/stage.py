@@ -30,6 +30,7 @@ from ottla.keeper.quorum.messages import (
     AckEpoch,
     AckNewLeader,
     Commit,
+    CommitOnSync,
     LeaderInfo,
     LearnerInfo,
     LinkMessage,
@@ -318,4 +319,6 @@ def _describe(message: LinkMessage) -> str:
             return f"Ack: {shown(zxid)}"
         case Commit(zxid):
             return f"Commit: {shown(zxid)}"
+        case CommitOnSync(zxid):
+            return f"CommitOnSync: {shown(zxid)}"
     return type(message).__name__

@@ -1,7 +1,8 @@
 """The invariants of ``guarantees.md`` that concern servers, looked at after every step of any of them.
 
-A step changes one server only, so only that one is looked at, and only where something moved. Whatever a leader
-decides enters the ``Truth`` in the same instant, which is before anybody else can act on it.
+A step changes one server only, so only that one is looked at, and only where something moved. Whatever a server takes
+for committed, be it the leader or a follower that completes the quorum, enters the ``Truth`` in the same instant, which
+is before anybody else can act on it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ottla.keeper.proto.opcodes import OpCode
 from ottla.keeper.proto.txns import CloseSessionTxn, Entry
 from ottla.keeper.quorum.history import counter_of
 from ottla.keeper.quorum.leading import Leading, Phase
+from ottla.keeper.quorum.learning import Learning
 from ottla.keeper.quorum.messages import (
     Ack,
     AckEpoch,
@@ -56,12 +58,16 @@ class Checks:
             if server.seen_epoch != leading.epoch:
                 self._established(server, leading)
             if leading.committed_zxid != server.seen_commit:
-                self._committed(server, leading)
+                self._committed(server, leading.committed_zxid, leading.epoch)
             if leading is not state:
                 server.leading = None
+        self.sessions.stepped(server)
+        tree = member.frontend.tree
+        if isinstance(state, Learning) and member.role.serving and tree.last_zxid > self._truth.last_zxid:
+            self._committed(server, tree.last_zxid, state.epoch)
+            self._hit("a follower committed before its leader")
         if member.role is not server.seen_role:
             self._role_changed(server)
-        tree = member.frontend.tree
         if tree.last_zxid != server.seen_zxid or tree is not server.seen_tree:
             self._tree_changed(server, tree)
         if member.role.serving and tree.last_zxid not in self._truth:
@@ -91,15 +97,15 @@ class Checks:
             self._hit("uncommitted proposals survived their leader")
         self.sessions.leads(server, state.epoch)
 
-    def _committed(self, server: Server, state: Leading) -> None:
-        zxid, truth = state.committed_zxid, self._truth
+    def _committed(self, server: Server, zxid: int, epoch: int) -> None:
+        truth = self._truth
         server.seen_commit = zxid
         if zxid <= truth.last_zxid:
             if zxid not in truth:
                 raise Violation(f"Z4: server {server.server_id} commits 0x{zxid:x}, long passed over")
             return
-        if state.epoch < max(self.leaders):
-            raise Violation(f"Z3: the leader of epoch {state.epoch} commits 0x{zxid:x} under epoch {max(self.leaders)}")
+        if epoch < max(self.leaders):
+            raise Violation(f"Z3: epoch {epoch} commits 0x{zxid:x} under epoch {max(self.leaders)}")
         history = server.disk.history
         decided = [entry for entry in history[len(truth.committed) :] if entry.zxid <= zxid]
         if not decided or decided[-1].zxid != zxid:

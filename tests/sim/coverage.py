@@ -8,6 +8,7 @@ from collections.abc import Mapping
 EXPECTED = frozenset(
     {
         "a blank server rejoined",
+        "a follower committed before its leader",
         "a write failed on its version",
         "all servers lost power at once",
         "an observer served clients",

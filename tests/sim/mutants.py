@@ -64,6 +64,29 @@ def z1_commit_after_local_sync() -> AbstractContextManager[object]:
 
 
 @mutant
+def z1_commit_without_own_sync() -> AbstractContextManager[object]:
+    """A follower that takes what it could complete for complete."""
+
+    def on_commit_on_sync(self: Learning, zxid: int, effects: Effects) -> None:
+        if zxid > self._committed_zxid:
+            self._commit(zxid, effects)
+
+    return patch.object(Learning, "_on_commit_on_sync", on_commit_on_sync)
+
+
+@mutant
+def z1_announce_one_too_early() -> AbstractContextManager[object]:
+    """The leader calls followers the last missing server while its own disk is missing, too."""
+
+    def propose(self: Leading, entries: tuple[Entry, ...], effects: Effects) -> None:
+        announcing(self, entries, effects)
+        self._announce(self.recent.last_zxid, [x for x in self.learners if x.synced], effects)
+
+    announcing = Leading.propose
+    return patch.object(Leading, "propose", propose)
+
+
+@mutant
 def z2_acknowledge_before_sync() -> AbstractContextManager[object]:
     on_propose = Learning._on_propose
 

@@ -32,6 +32,7 @@ from ottla.keeper.quorum.messages import (
     AckEpoch,
     AckNewLeader,
     Commit,
+    CommitOnSync,
     LeaderInfo,
     LearnerInfo,
     NewLeader,
@@ -90,11 +91,12 @@ class Kind(IntEnum):
     UP_TO_DATE = 8
     ACK = 9
     COMMIT = 10
-    PING = 11
-    PONG = 12
-    SNAPSHOT_BEGIN = 13
-    SNAPSHOT_CHUNK = 14
-    SNAPSHOT_END = 15
+    COMMIT_ON_SYNC = 11
+    PING = 12
+    PONG = 13
+    SNAPSHOT_BEGIN = 14
+    SNAPSHOT_CHUNK = 15
+    SNAPSHOT_END = 16
     FORWARD = 20
     SYNC_ASK = 21
     SYNC_POINT = 22
@@ -147,6 +149,7 @@ _FIXED: dict[type, tuple[Kind, Struct]] = {
     AckNewLeader: (Kind.ACK_NEW_LEADER, Struct(">Bqq")),
     UpToDate: (Kind.UP_TO_DATE, Struct(">Bq")),
     Ack: (Kind.ACK, Struct(">Bq")),
+    CommitOnSync: (Kind.COMMIT_ON_SYNC, Struct(">Bq")),
     Commit: (Kind.COMMIT, Struct(">Bq")),
     Ping: (Kind.PING, Struct(">B")),
     Pong: (Kind.PONG, Struct(">B")),

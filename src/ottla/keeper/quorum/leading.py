@@ -17,7 +17,9 @@ A learner that joins late goes the same way while proposals go on: from the mome
 sent every new proposal, so the stream it reads has neither gap nor repetition.
 
 Commitment is cumulative: the newest zxid that a quorum has acknowledged commits everything before it. The history we
-start with is committed as a whole when a quorum has acknowledged NEWLEADER.
+start with is committed as a whole when a quorum has acknowledged NEWLEADER. Where one server is missing, those that
+may be it are told so: the first whose disk has the entry commits it at once and answers its clients, a round trip
+before it could hear of it. We learn the same from its acknowledgement.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from ottla.keeper.quorum.messages import (
     AckEpoch,
     AckNewLeader,
     Commit,
+    CommitOnSync,
     LeaderInfo,
     LearnerInfo,
     LinkMessage,
@@ -59,7 +62,17 @@ class Phase(Enum):
 class Learner:
     """One link, and how far its server has come."""
 
-    __slots__ = ("acked_zxid", "epoch_ack", "heard_ms", "info", "link", "synced", "syncing")
+    __slots__ = (
+        "acked_zxid",
+        "announced_zxid",
+        "epoch_ack",
+        "heard_ms",
+        "info",
+        "link",
+        "synced",
+        "syncing",
+        "told_zxid",
+    )
 
     def __init__(self, link: int, info: LearnerInfo, now_ms: int) -> None:
         self.link = link
@@ -71,6 +84,10 @@ class Learner:
         self.synced = False
         """It acknowledged NEWLEADER; its acknowledgements count."""
         self.acked_zxid = 0
+        self.announced_zxid = 0
+        """It knows that this is committed once it has it on disk."""
+        self.told_zxid = 0
+        """It knows that this is committed."""
 
 
 class Leading:
@@ -285,17 +302,29 @@ class Leading:
                 self._maybe_commit(effects)
 
     def _maybe_commit(self, effects: Effects) -> None:
-        acked = [x.acked_zxid for x in self._learners.values() if x.synced and x.info.server_id in self.members.voters]
-        acked.append(self.durable.synced_zxid)
-        acked.sort(reverse=True)
-        needed = len(self.members.voters) // 2
-        if len(acked) <= needed:
-            return
-        zxid = min(acked[needed], self.recent.last_zxid)
-        if zxid > self.committed_zxid:
+        learners = [x for x in self._learners.values() if x.synced]
+        voters = [x for x in learners if x.info.server_id in self.members.voters]
+        held = sorted([self.durable.synced_zxid, *(x.acked_zxid for x in voters)], reverse=True)
+        needed = len(self.members.voters) // 2  # beside one more
+        if len(held) > needed and (zxid := min(held[needed], self.recent.last_zxid)) > self.committed_zxid:
             self.committed_zxid = effects.commit = zxid
-            message = Commit(zxid)
-            effects.send += [(x.link, message) for x in self._learners.values() if x.synced]
+            self._tell_commit([x for x in learners if x.announced_zxid < zxid], effects)
+        if 0 < needed <= len(held) and (zxid := min(held[needed - 1], self.recent.last_zxid)) > self.committed_zxid:
+            self._announce(zxid, voters, effects)
+
+    def _tell_commit(self, learners: list[Learner], effects: Effects) -> None:
+        message = Commit(self.committed_zxid)
+        for learner in learners:
+            learner.told_zxid = message.zxid
+            effects.send.append((learner.link, message))
+
+    def _announce(self, zxid: int, voters: list[Learner], effects: Effects) -> None:
+        """One more server and ``zxid`` is committed: a follower that comes to hold it need not ask us whether it is."""
+        message = CommitOnSync(zxid)
+        for learner in voters:
+            if max(learner.acked_zxid, learner.announced_zxid) < zxid:
+                learner.announced_zxid = zxid
+                effects.send.append((learner.link, message))
 
     # Time.
 
@@ -303,6 +332,9 @@ class Leading:
         if self.phase is not Phase.BROADCAST and now_ms - self._started_ms > self.timing.init_ms:
             self.failed = f"no quorum within {self.timing.init_ms} ms"
             return
+        # Whoever was announced a commit finds it out from its own disk, unless that is slow.
+        learners = [x for x in self._learners.values() if x.synced]
+        self._tell_commit([x for x in learners if max(x.told_zxid, x.acked_zxid) < self.committed_zxid], effects)
         if now_ms < self._ping_at_ms:
             return
         self._ping_at_ms = now_ms + self.timing.tick_ms // 2

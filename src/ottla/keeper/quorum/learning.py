@@ -27,6 +27,7 @@ from ottla.keeper.quorum.messages import (
     AckEpoch,
     AckNewLeader,
     Commit,
+    CommitOnSync,
     LeaderInfo,
     LearnerInfo,
     LinkMessage,
@@ -75,6 +76,8 @@ class Learning:
         self._serving = False
         self._truncating: int | None = None
         self._acked_zxid = 0
+        self._commit_on_sync_zxid = 0
+        self._committed_zxid = 0
         self._heard_ms = now_ms
         self._started_ms = now_ms
 
@@ -110,6 +113,8 @@ class Learning:
             self._on_propose(message, effects)
         elif isinstance(message, Commit):
             self._on_commit(message.zxid, effects)
+        elif isinstance(message, CommitOnSync):
+            self._on_commit_on_sync(message.zxid, effects)
         elif isinstance(message, Ping):
             effects.send.append((link, Pong()))
         elif isinstance(message, LeaderInfo):
@@ -184,6 +189,7 @@ class Learning:
         elif self.phase in (Phase.SYNCED, Phase.SERVING) and self.durable.synced_zxid > self._acked_zxid:
             self._acked_zxid = self.durable.synced_zxid
             self._send(Ack(self._acked_zxid), effects)
+            self._maybe_commit(effects)
 
     def _maybe_ack_new_leader(self, effects: Effects) -> None:
         if self._new_leader is None or self.phase is not Phase.SYNCING:
@@ -209,7 +215,23 @@ class Learning:
         if self.phase is not Phase.SERVING or zxid > self.recent.last_zxid:
             self.failed = f"a commit of 0x{zxid:x}, which was never proposed here"
             return
-        effects.commit = zxid
+        self._commit(zxid, effects)
+
+    def _on_commit_on_sync(self, zxid: int, effects: Effects) -> None:
+        if self.phase is not Phase.SERVING or zxid > self.recent.last_zxid:
+            self.failed = f"0x{zxid:x} is to be committed, but was never proposed here"
+            return
+        self._commit_on_sync_zxid = zxid
+        self._maybe_commit(effects)
+
+    def _maybe_commit(self, effects: Effects) -> None:
+        """With ours, a quorum has what the leader announced; it will find out from our acknowledgement."""
+        zxid = min(self._commit_on_sync_zxid, self.durable.synced_zxid)
+        if zxid > self._committed_zxid:
+            self._commit(zxid, effects)
+
+    def _commit(self, zxid: int, effects: Effects) -> None:
+        effects.commit = self._committed_zxid = zxid
         if not self._serving and zxid >= self.recent.applied_zxid:
             # Not before: a tree rebuilt from the log shows all of it, also what is not committed yet.
             self._serving = True

@@ -11,7 +11,7 @@ travels over a *link*, a connection from a learner to the server it takes for th
                    ◄──────────────────────  NewLeader
       AckNewLeader ──────────────────────►            all of it is on my disk
                    ◄──────────────────────  UpToDate        a quorum has it: serve
-                   ◄──────────────────────  Propose, Commit, Ping
+                   ◄──────────────────────  Propose, CommitOnSync, Commit, Ping
       Ack, Pong    ──────────────────────►
 """
 
@@ -101,6 +101,12 @@ class Commit(NamedTuple):
     zxid: int
 
 
+class CommitOnSync(NamedTuple):
+    """Committed as soon as the learner this is sent to has it on disk: every other server it takes has it already."""
+
+    zxid: int
+
+
 class Ping(NamedTuple):
     pass
 
@@ -121,6 +127,7 @@ LinkMessage = (
     | UpToDate
     | Ack
     | Commit
+    | CommitOnSync
     | Ping
     | Pong
 )

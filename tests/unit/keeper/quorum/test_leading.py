@@ -12,6 +12,7 @@ from ottla.keeper.quorum.messages import (
     AckEpoch,
     AckNewLeader,
     Commit,
+    CommitOnSync,
     LeaderInfo,
     LearnerInfo,
     LinkMessage,
@@ -274,6 +275,45 @@ def test_a_transaction_commits_when_a_quorum_has_it_on_disk() -> None:
     leader.hear(3, Ack(zxid))
     assert leader.machine.committed_zxid == zxid
     assert (2, Commit(zxid)) in leader.take()
+
+
+def test_who_could_be_the_last_of_a_quorum_is_told() -> None:
+    leader = Leader(E1)
+    leader.establish(2, 3)
+    (zxid,) = leader.propose()
+    leader.take()
+    leader.sync(zxid)
+    assert leader.take() == [(2, CommitOnSync(zxid)), (3, CommitOnSync(zxid))]
+    leader.hear(2, Ack(zxid))
+    assert leader.machine.committed_zxid == zxid
+    assert leader.take() == [], "both find out from their own disks"
+    leader.machine.tick(1, leader.effects)
+    assert (3, Commit(zxid)) in leader.take(), "but that of 3 is slow"
+    leader.machine.tick(2, leader.effects)
+    assert leader.take() == []
+
+
+def test_nobody_is_told_while_two_are_missing() -> None:
+    leader = Leader(E1, voters=5)
+    leader.establish(2, 3)
+    (zxid,) = leader.propose()
+    leader.take()
+    leader.sync(zxid)
+    assert leader.take() == []
+    leader.hear(2, Ack(zxid))
+    assert leader.take() == [(3, CommitOnSync(zxid))]
+
+
+def test_an_observer_is_never_told_to_complete_a_quorum() -> None:
+    leader = Leader(E1)
+    leader.establish(2)
+    leader.calls(6)
+    leader.promises(6, E1)
+    leader.hear(6, AckNewLeader(2, E1))
+    (zxid,) = leader.propose()
+    leader.take()
+    leader.sync(zxid)
+    assert leader.take() == [(2, CommitOnSync(zxid))]
 
 
 def test_the_leaders_own_disk_may_be_the_last() -> None:

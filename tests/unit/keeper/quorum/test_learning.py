@@ -12,6 +12,7 @@ from ottla.keeper.quorum.messages import (
     AckEpoch,
     AckNewLeader,
     Commit,
+    CommitOnSync,
     LeaderInfo,
     LearnerInfo,
     LinkMessage,
@@ -167,6 +168,37 @@ def test_commits_are_passed_on() -> None:
     assert learner.hear(propose(E2), Commit(E2)).commit == E2
 
 
+@pytest.mark.parametrize("told_first", [True, False])
+def test_what_needs_only_this_server_is_committed_when_it_is_durable_here(*, told_first: bool) -> None:
+    learner = Learner(E1)
+    learner.serve()
+    if told_first:
+        assert learner.hear(propose(E2, E2 + 1), CommitOnSync(E2 + 1)).commit is None
+        assert learner.sync(E2).commit == E2
+        assert learner.sync(E2 + 1).commit == E2 + 1
+    else:
+        learner.hear(propose(E2, E2 + 1))
+        assert learner.sync(E2).commit is None
+        assert learner.hear(CommitOnSync(E2 + 1)).commit == E2
+
+
+def test_a_server_whose_tree_shows_too_much_may_complete_the_quorum_itself() -> None:
+    learner = Learner(E1, E1 + 1)
+    learner.connect()
+    assert learner.hear(LeaderInfo(2), NewLeader(2), UpToDate(E1)).role is None
+    effects = learner.hear(CommitOnSync(E1 + 1))
+    assert effects.role is not None
+    assert effects.role.serving
+
+
+@pytest.mark.parametrize("announced", [CommitOnSync(E2), CommitOnSync(E1 + 5)])
+def test_an_announcement_of_something_unknown_is_not_believed(announced: CommitOnSync) -> None:
+    learner = Learner(E1)
+    learner.serve()
+    assert learner.hear(announced).commit is None
+    assert learner.machine.failed is not None
+
+
 def test_a_commit_of_something_unknown_is_not_believed() -> None:
     learner = Learner(E1)
     learner.serve()
@@ -230,7 +262,9 @@ def test_what_does_not_belong_into_broadcast_ends_it(message: LinkMessage) -> No
     assert learner.machine.failed is not None
 
 
-@pytest.mark.parametrize("message", [propose(E2), Commit(E1), UpToDate(E1), Truncate(E1), Snapshot(E1)])
+@pytest.mark.parametrize(
+    "message", [propose(E2), Commit(E1), CommitOnSync(E1), UpToDate(E1), Truncate(E1), Snapshot(E1)]
+)
 def test_what_does_not_belong_into_discovery_ends_it(message: LinkMessage) -> None:
     learner = Learner(E1)
     learner.connect()
