@@ -1,9 +1,13 @@
-"""A member's disk: the store, with a thread that makes appended entries durable.
+"""A member's disk: the store, and when to sync it.
 
-The loop writes entries into the page cache at once; the thread syncs. While it does, more entries arrive, and its next
-sync covers all of them: under load, one fsync serves as many transactions as arrived during the one before. Reports go
-back to the loop in order. A truncation or an installation makes everything durable itself and then counts up the
-*generation*, so that no report of an older one is ever believed.
+Entries are written and synced when the loop has sent what it had to send: a leader's proposals are on their way while
+its own disk works. Whatever arrives during a sync is covered by the next, so under load one write and one fsync serve
+many transactions.
+
+Syncs run in a thread, so that a slow disk delays writes and nothing else. Where a sync takes less than the switch to a
+thread and back is worth, and has done so for a while, it runs on the loop instead; the first slow one ends that. Only
+one sync is under way at a time, and reports come in order. A truncation or an installation makes everything durable
+itself and then counts up the *generation*, so that no report of an older one is ever believed.
 
 Snapshots are taken on the loop in slices of a few milliseconds, between which transactions go on; the file is written
 by the loop's executor.
@@ -16,7 +20,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from time import perf_counter
 
@@ -31,6 +35,10 @@ from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store import DataDir, Installation
 
 log = logging.getLogger(__name__)
+
+QUICK_SYNC_S = 0.004
+QUICK_SYNCS_MIN = 16
+"""So many quick syncs in a row, and the next runs on the loop."""
 
 
 class StoreDisk:
@@ -54,9 +62,12 @@ class StoreDisk:
         self._on_synced = on_synced
         self._on_failed = on_failed
         self._generation = 0
-        self._wanted: SimpleQueue[int | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._sync_forever, name="keeper-sync", daemon=True)
-        self._thread.start()
+        self._queued: list[Entry] = []
+        self._in_thread = False
+        self._quick_syncs = 0
+        self._requests: SimpleQueue[int | None] = SimpleQueue()
+        self._syncer = threading.Thread(target=self._sync_forever, name="keeper-sync", daemon=True)
+        self._syncer.start()
         self._since_snapshot = 0
         self._snapshot_after = self._next_threshold()
         self._snapshotting: asyncio.Task[None] | None = None
@@ -75,11 +86,12 @@ class StoreDisk:
             self._store.write_current_epoch(epoch)
 
     def append(self, entries: list[Entry]) -> None:
-        with self._fatal():
-            self._log.append(entries)
-        self._wanted.put(self._generation)
+        if not self._queued:
+            self._loop.call_soon(self._after_this_turn)
+        self._queued += entries
 
     def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
+        self._write()
         self._generation += 1
         with self._fatal():
             return self._store.truncate_to(zxid)
@@ -99,6 +111,7 @@ class StoreDisk:
             return
         self._since_snapshot = 0
         self._snapshot_after = self._next_threshold()
+        self._write()
         self._log.roll()
         self._snapshotting = self._scope.spawn(self._snapshot(tree), name="snapshot")
 
@@ -109,27 +122,55 @@ class StoreDisk:
 
     # Syncing.
 
-    def _sync_forever(self) -> None:
-        """Runs in the thread. Whatever was appended before a sync starts is covered by it."""
-        while True:
-            generation = self._wanted.get()
-            while not self._wanted.empty() and generation is not None:
-                generation = self._wanted.get()
-            if generation is None:
+    def _after_this_turn(self) -> None:
+        """What this turn wrote to sockets leaves at its end."""
+        self._loop.call_soon(self._sync)
+
+    def _write(self) -> None:
+        if self._queued:
+            entries, self._queued = self._queued, []
+            with self._fatal():
+                self._log.append(entries)
+
+    def _sync(self) -> None:
+        if self._in_thread:
+            return  # its report comes back here
+        try:
+            self._write()
+            if self._quick_syncs < QUICK_SYNCS_MIN:
+                self._in_thread = True
+                self._requests.put(self._generation)
                 return
+            started = perf_counter()
+            with self._fatal():
+                zxid = self._log.sync()
+        except DiskError:
+            return  # the server stops
+        self._synced(self._generation, zxid, perf_counter() - started)
+
+    def _sync_forever(self) -> None:
+        """Runs in the thread."""
+        while (generation := self._requests.get()) is not None:
             started = perf_counter()
             try:
                 zxid = self._log.sync()
             except OSError as e:
                 self._tell(self._on_failed, e)
                 return
-            self._tell(self._report, generation, zxid, perf_counter() - started)
+            self._tell(self._reported, generation, zxid, perf_counter() - started)
 
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *args)
 
-    def _report(self, generation: int, zxid: int, seconds: float) -> None:
+    def _reported(self, generation: int, zxid: int, seconds: float) -> None:
+        self._in_thread = False
+        self._synced(generation, zxid, seconds)
+        if self._queued:
+            self._sync()
+
+    def _synced(self, generation: int, zxid: int, seconds: float) -> None:
+        self._quick_syncs = self._quick_syncs + 1 if seconds < QUICK_SYNC_S else 0
         self.stats.fsync_time.add(seconds * 1000)
         if seconds * 1000 > self._config.fsync_warning_ms:
             log.warning("syncing the transaction log took %d ms", seconds * 1000)
@@ -173,6 +214,7 @@ class StoreDisk:
     def finish_install(self, link: int) -> tuple[int, DataTree]:
         installation = self._installation(link)
         self._installing = None
+        self._write()
         self._generation += 1
         with self._fatal():
             return installation.commit()
@@ -189,8 +231,10 @@ class StoreDisk:
 
     async def close(self) -> None:
         self.abort_install()
-        self._wanted.put(None)
-        await self._loop.run_in_executor(None, self._thread.join)
+        with suppress(DiskError):
+            self._write()
+        self._requests.put(None)
+        await self._loop.run_in_executor(None, self._syncer.join)
         self._store.close()
 
 
