@@ -9,7 +9,8 @@ help: ## show this list
 
 setup: .venv/.installed ## make .venv and install Ottla into it
 	@$(bin)/python -m compileall -q src # or every start compiles where PYTHONDONTWRITEBYTECODE is set
-.venv/.installed: pyproject.toml scripts/setup.sh
+compiled := $(shell find src/ottla/base src/ottla/net src/ottla/keeper -name "*.py")
+.venv/.installed: pyproject.toml setup.py scripts/setup.sh $(compiled)
 	@scripts/setup.sh
 	@touch $@
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.client import CREATE, EXISTS, Client, buffer, create_body
+from ottla.base.compiled import is_compiled
 from tests.peers import OttlaKeepers, RealZooKeeper
 from tests.peers.ensemble import Ensemble
 
@@ -57,6 +58,10 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", default="start,load,failover,size")
     args = parser.parse_args()
+    if not is_compiled():
+        sys.exit(
+            "bench: Ottla is not compiled, and would be measured at less than it is: make setup needs a C compiler"
+        )
     parts = args.only.split(",")
     if "start" in parts:
         bench_start(args.rounds)

@@ -16,4 +16,12 @@ if [ -z "$python" ]; then
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
+
+# The hot modules are compiled where that is possible, and run as they are where it is not.
+compiles() {
+    command -v cc >/dev/null && .venv/bin/python -c '
+import sys, sysconfig, pathlib
+sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())'
+}
+compiles || scripts/install-tools.sh gcc libc6-dev python3-dev || echo "setup: no C compiler, so Ottla will run uncompiled" >&2
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'

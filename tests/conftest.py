@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import sources
+
+sources.prefer_sources()
+
 from tests.peers import maven
 
 _MARKED_BY_FOLDER = ("sim", "compat", "chaos")

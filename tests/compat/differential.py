@@ -15,6 +15,7 @@ order of events and replies within a session is then a fact that can be compared
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -522,6 +523,8 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--self", action="store_true", dest="itself", help="Apache's against itself")
     chosen = parser.parse_args()
+    # Ended from outside, it still ends the servers it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     steps = Generator(chosen.seed, servers=chosen.servers).steps(chosen.requests)
     started = time.monotonic()
     with pair(chosen.servers, itself=chosen.itself) as (left, right):

@@ -8,6 +8,7 @@ import signal
 
 import uvloop
 
+from ottla.base.compiled import is_compiled
 from ottla.base.errors import Error
 from ottla.keeper.config import KeeperConfig
 from ottla.keeper.shell import KeeperServer
@@ -31,7 +32,8 @@ async def _serve(config: KeeperConfig) -> int:
     except (Error, OSError) as e:
         log.critical("cannot start: %s", e)
         return 1
-    log.info("listening for clients on %s:%d", config.client_host, server.client_port)
+    how = "compiled" if is_compiled() else "not compiled, so slower than it could be"
+    log.info("listening for clients on %s:%d (%s)", config.client_host, server.client_port, how)
     waits = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(server.failed.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:

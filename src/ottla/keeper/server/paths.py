@@ -8,7 +8,7 @@ from ottla.keeper.proto.errors import ErrorCode, KeeperError
 
 # ZooKeeper checks UTF-16 units: control characters, surrogates (so everything beyond the BMP), private use
 # and the specials block are not for names.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 _RELATIVE = re.compile(r"/\.\.?(/|$)")
 
 

@@ -271,8 +271,9 @@ class Stats:
 
     def reset(self) -> None:
         """``srst``: everything starts again but what describes the present."""
-        kept = {name: vars(self)[name] for name in ("serving_since_ms", "_election_ms", "_synced_zxid", "_unsynced")}
-        vars(self).update(vars(Stats()) | kept)
+        present = self.serving_since_ms, self._election_ms, self._synced_zxid, self._unsynced
+        Stats.__init__(self)
+        self.serving_since_ms, self._election_ms, self._synced_zxid, self._unsynced = present
 
     # Clients.
 

@@ -217,10 +217,10 @@ class DataTree:
     @classmethod
     def restore(cls, nodes: Iterable[tuple[str, Node]], sessions: dict[int, int], last_zxid: int) -> DataTree:
         """Rebuild a tree from a snapshot, parents before children."""
-        tree = cls.__new__(cls)
-        tree.nodes, tree.sessions, tree.last_zxid = {}, sessions, last_zxid
-        tree.ephemerals, tree.containers, tree.ttls, tree.quotas = {}, set(), set(), set()
-        tree.watches, tree.data_bytes, tree._digest, tree.fuzzy_until = Watches(), 0, 0, 0
+        tree = cls()
+        tree.nodes.clear()
+        tree.sessions, tree.last_zxid = sessions, last_zxid
+        tree.data_bytes = tree._digest = 0
         for path, node in nodes:
             tree._insert(path, node)
         if "/" not in tree.nodes:

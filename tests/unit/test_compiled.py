@@ -1,0 +1,37 @@
+"""The compiled modules behave as their sources do: what tests the sources tests them, too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import sources
+
+ROOT = Path(__file__).parent.parent.parent
+
+if sources.COMPILED:
+
+    def test_it_is_the_compiled_modules_that_run() -> None:
+        from ottla.base.compiled import is_compiled
+
+        assert is_compiled(), "make setup compiles; it needs a C compiler"
+
+else:
+
+    @pytest.mark.timeout(600)
+    def test_everything_holds_for_the_compiled_modules() -> None:
+        folders = ("tests/unit", "tests/scenarios", "tests/property")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-m", "not long", *folders],
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "OTTLA_TESTS": "compiled"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout[-4000:]
