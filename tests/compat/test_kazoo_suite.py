@@ -1,8 +1,8 @@
 """kazoo's own test suite, unmodified, against three servers of ours.
 
 The suite's harness starts ``java``; ``bin/java`` stands in for it and starts our keeper. Every test class starts and
-ends a whole ensemble and sleeps on the way, so the modules are dealt out to a few runs side by side. A test that fails
-is run once more by itself: some of the suite's own waits are too short for a busy machine, with a real ZooKeeper too.
+ends a whole ensemble and sleeps on the way, so the modules are dealt out to two runs side by side; with more, some of
+the suite's own waits are too short on two cores, with a real ZooKeeper too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.peers.pythons import packages
 HERE = Path(__file__).parent
 SITE = Path(kazoo.__file__).parents[1]
 SUITE = Path(kazoo.tests.__path__[0])
-WORKERS = 3
+WORKERS = 2
 
 SLICE = ("test_barrier", "test_counter", "test_party")
 """Modules of the quick run: small, and between them creates, deletes, watches, ephemerals and versions."""
@@ -135,18 +135,13 @@ def _outcome(report: Path) -> Outcome:
 
 
 def run_all(chosen: list[str], folder: Path, *, real: bool = False) -> Outcome:
-    """Deals the modules out to a few runs side by side; what fails is run once more, alone."""
+    """Deals the modules out to a few runs side by side."""
     total = Outcome()
     # The long modules first, so that no run is left alone with one at the end.
     order = sorted(chosen, key=lambda name: -(SUITE / f"{name}.py").stat().st_size)
     with ThreadPoolExecutor(WORKERS) as pool:
         for part in pool.map(lambda name: run([name], folder / name, real=real), order):
             total.add(part)
-    if total.failed:
-        again = run(sorted(total.failed), folder / "again", real=real)
-        for name in again.passed:
-            print(f"passed when run once more: {name}\n{total.failed.pop(name, '')[:500]}")
-            total.passed.add(name)
     return total
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.compat import rawclient as raw
 from tests.compat.rawclient import ClosedError, Connection, SilenceError, buffer, int_, long_, string, strings, vector
 from tests.compat.steps import Generator, Send
-from tests.hostile.oracle import Undisturbed, closes, opened
+from tests.hostile.oracle import MEMORY_GROWTH_MAX, Undisturbed, closes, opened
 from tests.peers import Ensemble, OttlaKeepers, four_letter_word
 
 MAX_BUFFER = 0xFFFFF
@@ -218,7 +218,8 @@ def _checks(count: int) -> bytes:
 
 def test_a_multi_as_large_as_the_limit_allows_is_answered(keeper: Ensemble) -> None:
     # A transaction is prepared and applied as a whole: 55,000 operations take their time, and the others wait for it.
-    with Undisturbed(keeper, latency_max_s=1.5):
+    # This is the one request that may hold the loop for longer than 100 ms; docs/guarantees.md says so.
+    with Undisturbed(keeper, latency_max_s=0.5):
         connection = opened(keeper.client_ports[0])
         answer = connection.call(raw.MULTI, _checks(55_000))
         assert answer["err"] == 0
@@ -269,15 +270,8 @@ def _read_all(connection: Connection, count: int) -> None:
         connection.receive()
 
 
-WATCHES_HELD_MAX = 48 << 20
-"""A watch costs some 400 bytes, and this many are not hostile by themselves."""
-
-
 def test_a_hundred_thousand_watches_of_one_client_are_held(tmp_path: Path) -> None:
-    with (
-        OttlaKeepers(1, tmp_path, settings={"tickTime": "2000"}) as own,
-        Undisturbed(own, memory_max=WATCHES_HELD_MAX, latency_max_s=0.2) as oracle,
-    ):
+    with OttlaKeepers(1, tmp_path, settings={"tickTime": "2000"}) as own, Undisturbed(own) as oracle:
         client = opened(own.client_ports[0])
         for start in range(0, 100_000, 500):
             batch = bytearray()
@@ -288,7 +282,7 @@ def test_a_hundred_thousand_watches_of_one_client_are_held(tmp_path: Path) -> No
             _read_all(client, 500)
         assert "100000" in four_letter_word(own.client_ports[0], "wchs")
         held = own.servers[0].resident_bytes() - oracle.memory
-        assert held < WATCHES_HELD_MAX, f"the watches hold {held / 1e6:.1f} MB"
+        assert held < MEMORY_GROWTH_MAX, f"the watches hold {held / 1e6:.1f} MB"
         client.call(raw.CLOSE_SESSION)
         client.close()
         assert "Total watches:0" in four_letter_word(own.client_ports[0], "wchs")
@@ -297,8 +291,7 @@ def test_a_hundred_thousand_watches_of_one_client_are_held(tmp_path: Path) -> No
 def test_a_flood_of_set_watches_is_borne(keeper: Ensemble) -> None:
     paths = [f"/flood/{number:06d}" for number in range(40_000)]
     body = long_(0) + strings(paths) + strings([]) + strings([]) + strings([]) + strings([])
-    # One request of a mebibyte, answered by 40,000 events.
-    with Undisturbed(keeper, latency_max_s=0.3):
+    with Undisturbed(keeper, latency_max_s=0.1):
         client = opened(keeper.client_ports[0])
         for _ in range(5):
             client.request(raw.SET_WATCHES2, body)

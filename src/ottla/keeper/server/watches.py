@@ -52,13 +52,18 @@ class Znode(Protocol):
 
 
 class WatchTable:
-    """Watches by path and by watcher; either way round costs what it returns."""
+    """Watches by path and by watcher; either way round costs what it returns.
 
-    __slots__ = ("_by_path", "_by_watcher", "recursive")
+    Most paths are watched by one client only, and all those of one client, in one mode, share the dictionary that says
+    so. One that has a single watcher is therefore replaced, never changed.
+    """
+
+    __slots__ = ("_alone", "_by_path", "_by_watcher", "recursive")
 
     def __init__(self) -> None:
         self._by_path: dict[str, dict[Watcher, int]] = {}
         self._by_watcher: dict[Watcher, set[str]] = {}
+        self._alone: dict[Watcher, dict[int, dict[Watcher, int]]] = {}
         self.recursive = 0
 
     def __len__(self) -> int:
@@ -75,11 +80,8 @@ class WatchTable:
         return iter(self._by_watcher.items())
 
     def add(self, path: str, watcher: Watcher, mode: int) -> None:
-        watchers = self._by_path.get(path)
-        if watchers is None:
-            watchers = self._by_path[path] = {}
-        before = watchers.get(watcher, 0)
-        watchers[watcher] = before | mode
+        before = self._by_path[path].get(watcher, 0) if path in self._by_path else 0
+        self._set(path, watcher, before | mode)
         if not before:
             paths = self._by_watcher.get(watcher)
             if paths is None:
@@ -87,6 +89,15 @@ class WatchTable:
             paths.add(path)
         if mode & _RECURSIVE and not before & _RECURSIVE:
             self.recursive += 1
+
+    def _set(self, path: str, watcher: Watcher, mode: int) -> None:
+        watchers = self._by_path.get(path)
+        if watchers is None or (len(watchers) == 1 and watcher in watchers):
+            self._by_path[path] = self._alone.setdefault(watcher, {}).setdefault(mode, {watcher: mode})
+        elif len(watchers) == 1:
+            self._by_path[path] = {**watchers, watcher: mode}
+        else:
+            watchers[watcher] = mode
 
     def has(self, path: str, watcher: Watcher, mode: int | None) -> bool:
         held = self._by_path.get(path, {}).get(watcher, 0)
@@ -103,16 +114,19 @@ class WatchTable:
         if held == taken:
             self._drop(path, watcher)
         else:
-            self._by_path[path][watcher] = held & ~taken
+            self._set(path, watcher, held & ~taken)
         return True
 
     def remove_watcher(self, watcher: Watcher) -> None:
+        self._alone.pop(watcher, None)
         for path in self._by_watcher.pop(watcher, ()):
             watchers = self._by_path[path]
-            if watchers.pop(watcher) & _RECURSIVE:
+            if watchers[watcher] & _RECURSIVE:
                 self.recursive -= 1
-            if not watchers:
+            if len(watchers) == 1:
                 del self._by_path[path]
+            else:
+                del watchers[watcher]
 
     def trigger(self, path: str) -> list[Watcher]:
         """The watchers a change of ``path`` concerns, each once; one-shot watches are spent by this."""
@@ -123,7 +137,7 @@ class WatchTable:
             for watcher in fired:
                 left = watchers[watcher] & ~_STANDARD
                 if left:
-                    watchers[watcher] = left
+                    self._set(path, watcher, left)
                 else:
                     self._drop(path, watcher)
         if self.recursive:
@@ -139,13 +153,15 @@ class WatchTable:
 
     def _drop(self, path: str, watcher: Watcher) -> None:
         watchers = self._by_path[path]
-        del watchers[watcher]
-        if not watchers:
+        if len(watchers) == 1:
             del self._by_path[path]
+        else:
+            del watchers[watcher]
         paths = self._by_watcher[watcher]
         paths.discard(path)
         if not paths:
             del self._by_watcher[watcher]
+            self._alone.pop(watcher, None)
 
 
 class Watches:
