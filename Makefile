@@ -46,8 +46,8 @@ rewrite-scenarios: setup ## write the traces of the scenarios anew; review the d
 compat: setup tools ## other people's clients and servers, in full
 	@$(pytest) tests/compat
 
-chaos: setup tools ## real processes under faults, in full
-	@$(pytest) tests/chaos
+chaos: setup tools ## real processes under faults and hostile input, in full
+	@$(pytest) tests/chaos tests/hostile
 
 bench: setup tools ## measure beside ZooKeeper in the same run
 	@$(bin)/python -m bench.keeper
