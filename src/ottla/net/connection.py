@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 UNSENT_BYTES_MAX = 64 << 20
 FRAMES_PER_TURN = 128
 BYTES_PER_TURN = 1 << 20
+JOINED_BYTES_MAX = 1 << 16
+"""Up to here a copy is cheaper than a vector."""
 
 
 class Connection(asyncio.Protocol):
@@ -83,9 +85,15 @@ class Connection(asyncio.Protocol):
         out, transport = self._out, self._transport
         if not out or transport is None or transport.is_closing():
             return
+        joined = self._out_bytes <= JOINED_BYTES_MAX
         self._out = []
         self._out_bytes = 0
-        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if len(out) == 1:
+            transport.write(out[0])
+        elif joined:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
         if transport.get_write_buffer_size() > self._unsent_bytes_max:
             log.warning("cutting %s:%d: it does not read what it is sent", *self.peer)
             self.abort()

@@ -32,16 +32,21 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that ``data`` completes. Raises RemoteProtocolError on a length that cannot be."""
+        frames: list[bytes] = []
+        at = 0
         if self._held:
             self._chunks.append(data)
             self._held += len(data)
             if self._held < self._wanted:
-                return []
-            data = b"".join(self._chunks)
+                return frames
+            if self._wanted > 4:
+                at = len(data) - (self._held - self._wanted)
+                frames.append(self._assembled(at))
+            else:
+                data = b"".join(self._chunks)
             self._chunks.clear()
             self._held = 0
-        frames: list[bytes] = []
-        at, end = 0, len(data)
+        end = len(data)
         while end - at >= 4:
             length: int = _unpack(data, at)[0]
             if not 0 <= length <= self.bytes_max:
@@ -57,3 +62,8 @@ class FrameReader:
             self._held = len(rest)
             self._wanted = 4 if len(rest) < 4 else 4 + _unpack(rest)[0]
         return frames
+
+    def _assembled(self, last_bytes: int) -> bytes:
+        """The frame that the chunks hold behind its length, up to ``last_bytes`` of the last: one copy, however large."""
+        first, *middle, last = self._chunks
+        return b"".join((memoryview(first)[4:], *middle, memoryview(last)[:last_bytes]))
