@@ -18,6 +18,7 @@ COMPILED = (
     "ottla/net/connection.py",
     "ottla/net/flow.py",
     "ottla/net/frames.py",
+    "ottla/net/turn.py",
     "ottla/keeper/clientport.py",
     "ottla/keeper/disk.py",
     "ottla/keeper/links.py",

@@ -50,6 +50,7 @@ class StoreDisk:
         config: KeeperConfig,
         loop: asyncio.AbstractEventLoop,
         scope: TaskScope,
+        on_appended: Callable[[], None],
         on_synced: Callable[[int], None],
         on_failed: Callable[[BaseException], None],
     ) -> None:
@@ -59,10 +60,12 @@ class StoreDisk:
         self._config = config
         self._loop = loop
         self._scope = scope
+        self._on_appended = on_appended
         self._on_synced = on_synced
         self._on_failed = on_failed
         self._generation = 0
         self._queued: list[Entry] = []
+        self._unsynced = False
         self._in_thread = False
         self._quick_syncs = 0
         self._requests: SimpleQueue[int | None] = SimpleQueue()
@@ -75,6 +78,11 @@ class StoreDisk:
         if config.purge_interval_hours > 0:
             scope.spawn(self._purge_forever(), name="purge")
 
+    @property
+    def is_quick(self) -> bool:
+        """The next sync is expected to take no longer than it takes to switch threads."""
+        return self._quick_syncs >= QUICK_SYNCS_MIN
+
     # What Member asks for.
 
     def write_accepted_epoch(self, epoch: int) -> None:
@@ -86,9 +94,9 @@ class StoreDisk:
             self._store.write_current_epoch(epoch)
 
     def append(self, entries: list[Entry]) -> None:
-        if not self._queued:
-            self._loop.call_soon(self._after_this_turn)
         self._queued += entries
+        self._unsynced = True
+        self._on_appended()
 
     def truncate_to(self, zxid: int) -> tuple[int, DataTree]:
         self._write()
@@ -122,22 +130,20 @@ class StoreDisk:
 
     # Syncing.
 
-    def _after_this_turn(self) -> None:
-        """What this turn wrote to sockets leaves at its end."""
-        self._loop.call_soon(self._sync)
-
     def _write(self) -> None:
         if self._queued:
             entries, self._queued = self._queued, []
             with self._fatal():
                 self._log.append(entries)
 
-    def _sync(self) -> None:
-        if self._in_thread:
-            return  # its report comes back here
+    def sync(self) -> None:
+        """Write what was appended and make it durable, or see to it that this happens; called when a turn is over."""
+        if self._in_thread or not self._unsynced:
+            return  # the report of a sync under way comes back here
+        self._unsynced = False
         try:
             self._write()
-            if self._quick_syncs < QUICK_SYNCS_MIN:
+            if not self.is_quick:
                 self._in_thread = True
                 self._requests.put(self._generation)
                 return
@@ -166,8 +172,7 @@ class StoreDisk:
     def _reported(self, generation: int, zxid: int, seconds: float) -> None:
         self._in_thread = False
         self._synced(generation, zxid, seconds)
-        if self._queued:
-            self._sync()
+        self.sync()
 
     def _synced(self, generation: int, zxid: int, seconds: float) -> None:
         self._quick_syncs = self._quick_syncs + 1 if seconds < QUICK_SYNC_S else 0
@@ -242,6 +247,7 @@ def open_disk(
     config: KeeperConfig,
     loop: asyncio.AbstractEventLoop,
     scope: TaskScope,
+    on_appended: Callable[[], None],
     on_synced: Callable[[int], None],
     on_failed: Callable[[BaseException], None],
 ) -> tuple[StoreDisk, Recovered]:
@@ -264,5 +270,5 @@ def open_disk(
     recent = Recent(found.recent_base, count_max=config.commit_log_count)
     recent.append(found.recent)
     recent.applied_zxid = found.last_zxid
-    disk = StoreDisk(store, config, loop, scope, on_synced, on_failed)
+    disk = StoreDisk(store, config, loop, scope, on_appended, on_synced, on_failed)
     return disk, Recovered(found.tree, recent, found.accepted_epoch, found.current_epoch)

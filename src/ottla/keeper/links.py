@@ -36,7 +36,7 @@ from ottla.keeper.wire import (
     encode_hello,
     encode_notification,
 )
-from ottla.net import Channel, Connection
+from ottla.net import Channel, Connection, Turn
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class _Link(Connection):
     """Either end of a link, once it is one."""
 
     def __init__(self, links: Links, link: int) -> None:
-        super().__init__(frame_bytes_max=FRAME_BYTES_MAX)
+        super().__init__(frame_bytes_max=FRAME_BYTES_MAX, turn=links.turn)
         self.link = link
         self._links = links
         self._streaming: asyncio.Task[None] | None = None
@@ -213,7 +213,10 @@ class _IncomingLink(_Link):
 class Links:
     """All connections of one member to the others; the ``Network`` of a real keeper."""
 
-    def __init__(self, scope: TaskScope, server_id: int, peers: Mapping[int, Peer], receiver: Receiver) -> None:
+    def __init__(
+        self, scope: TaskScope, turn: Turn, server_id: int, peers: Mapping[int, Peer], receiver: Receiver
+    ) -> None:
+        self.turn = turn
         self.server_id = server_id
         self.receiver = receiver
         self._scope = scope

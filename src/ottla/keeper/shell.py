@@ -4,7 +4,7 @@
     run      connections and the sync thread report to the member; the member asks for sends, writes and connections
     stop     stop ticking, close clients and links, sync and close the log
 
-Whatever the member asks for in one turn of the loop is proposed, written and sent together at the end of that turn.
+Whatever the member asks for in one turn of the loop is proposed, sent and written together at the end of that turn.
 A disk that fails ends the server: what it would still say could not be relied on.
 """
 
@@ -31,7 +31,7 @@ from ottla.keeper.server.clients import Client
 from ottla.keeper.server.frontend import Frontend, Settings
 from ottla.keeper.server.prep import Rules
 from ottla.keeper.server.stats import Stats
-from ottla.net import Connection, Listener
+from ottla.net import Connection, Listener, Turn
 
 if TYPE_CHECKING:
     from ottla.keeper.metricsport import MetricsServer
@@ -84,8 +84,8 @@ class KeeperServer:
         self._scope = TaskScope("keeper")
         self._peer_listeners = (Listener(), Listener())
         self._metrics: MetricsServer | None = None
-        self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        self._turn: Turn
         self.member: Member
         self._links: Links
         self._disk: StoreDisk
@@ -97,11 +97,14 @@ class KeeperServer:
         await self._scope.__aenter__()
         options = options_of(self.config)
         started = self.clock.monotonic()
-        self._disk, recovered = open_disk(self.config, self._loop, self._scope, self._on_synced, self._on_disk_failed)
+        self._turn = Turn(self._loop, before=self._propose, after=self._sync)
+        self._disk, recovered = open_disk(
+            self.config, self._loop, self._scope, self._turn.ask, self._on_synced, self._on_disk_failed
+        )
         recovery_ms = (self.clock.monotonic() - started) * 1000
         try:
-            self._links = Links(self._scope, options.members.server_id, self.config.peers, self)
-            self.member = Member(options, recovered, self._disk, self._links, self.clock, wake=self._wake)
+            self._links = Links(self._scope, self._turn, options.members.server_id, self.config.peers, self)
+            self.member = Member(options, recovered, self._disk, self._links, self.clock, wake=self._turn.ask)
             self.member.stats.recovery_time.add(recovery_ms)
             self._disk.stats = self.member.stats
             await self._listen()
@@ -129,6 +132,7 @@ class KeeperServer:
     def _client_connection(self) -> Connection:
         return ClientConnection(
             self,
+            self._turn,
             frame_bytes_max=self.config.jute_max_buffer,
             sessionless_timeout_s=self.config.sessionless_timeout_ms / 1000,
         )
@@ -245,14 +249,11 @@ class KeeperServer:
 
     # Time.
 
-    def _wake(self) -> None:
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_scheduled = False
+    def _propose(self) -> None:
         self.member.flush()
+
+    def _sync(self) -> None:
+        self._disk.sync()
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(TICK_S, self._tick)

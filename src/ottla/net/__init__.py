@@ -4,5 +4,6 @@ from ottla.net.channel import Channel
 from ottla.net.connection import Connection
 from ottla.net.frames import FrameReader
 from ottla.net.listener import Listener
+from ottla.net.turn import Turn
 
-__all__ = ["Channel", "Connection", "FrameReader", "Listener"]
+__all__ = ["Channel", "Connection", "FrameReader", "Listener", "Turn"]

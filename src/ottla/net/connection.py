@@ -22,6 +22,7 @@ from typing import cast
 from ottla.base.errors import RemoteProtocolError
 from ottla.net.flow import Pause, ReadGate
 from ottla.net.frames import FrameReader
+from ottla.net.turn import Turn
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +36,12 @@ JOINED_BYTES_MAX = 1 << 16
 class Connection(asyncio.Protocol):
     """Base of every connection, incoming or outgoing."""
 
-    def __init__(self, *, frame_bytes_max: int, unsent_bytes_max: int = UNSENT_BYTES_MAX) -> None:
+    def __init__(
+        self, *, frame_bytes_max: int, unsent_bytes_max: int = UNSENT_BYTES_MAX, turn: Turn | None = None
+    ) -> None:
         self._reader = FrameReader(frame_bytes_max)
         self._unsent_bytes_max = unsent_bytes_max
+        self._turn = turn
         self._transport: asyncio.Transport | None = None
         self._gate: ReadGate | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,7 +82,10 @@ class Connection(asyncio.Protocol):
         if not self._flushing:
             self._flushing = True
             assert self._loop is not None, "a connection is written to only while it is up"
-            self._loop.call_soon(self.flush)
+            if self._turn is not None:
+                self._turn.wrote(self)
+            else:
+                self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         self._flushing = False
