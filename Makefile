@@ -1,6 +1,6 @@
 # Each target sets up what it needs, so a fresh clone needs nothing but make.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools fmt lint types layers docs test sim rewrite-scenarios compat chaos bench run check clean
+.PHONY: help setup tools fmt lint types layers docs wire test sim rewrite-scenarios compat chaos bench run check clean
 bin := .venv/bin
 pytest := $(bin)/python -X dev -m pytest
 
@@ -33,6 +33,9 @@ layers: setup ## check that imports go downward only
 
 docs: setup ## write the pages made from the code
 	@$(bin)/python scripts/docs.py
+
+wire: setup ## write the message classes made from the message table
+	@$(bin)/python scripts/wire_messages.py
 
 test: tools lint types layers ## everything that fits into minutes; what CI runs
 	@$(pytest) -m 'not long'

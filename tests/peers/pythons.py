@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.peers.maven import PEERS, PeerMissingError
 
 SETS: dict[str, tuple[str, ...]] = {
+    # Another codec of the same protocol, written in Python and Rust by others.
+    "kio-0.6.5": ("kio==0.6.5",),
     # kazoo's harness makes certificates with calls that later versions of pyOpenSSL no longer have.
     "kazoo-suite": ("pyOpenSSL==24.2.1", "pyjks==20.0.0", "gevent==24.11.1", "eventlet==0.38.2", "objgraph==3.6.2"),
 }

@@ -1,0 +1,110 @@
+"""Headers, and whole frames with their length before them.
+
+    request   int32 length | int16 key | int16 version | int32 correlation id | nullable string client id | tags | body
+    response  int32 length | int32 correlation id | tags | body
+
+Tags are there in flexible versions only, with two exceptions: a response to ApiVersions never has them, so that a
+client can read it before it knows the broker (KIP-511), and a ControlledShutdown request of version 0 has no client id
+either. The client id keeps the old encoding in every version. What ``net`` hands over has lost its length already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as struct_error
+
+from ottla.wire.codec import M, encoder
+from ottla.wire.errors import DecodeError
+from ottla.wire.keys import FACTS, ApiKey
+from ottla.wire.message import Buffer
+from ottla.wire.primitives import overrun, skip_tags
+from ottla.wire.table import schema
+
+_REQUEST_HEAD = Struct(">hhih")
+"""Key, version, correlation id, length of the client id."""
+_unpack_request_head = _REQUEST_HEAD.unpack_from
+
+_RESPONSE_HEAD = Struct(">i")
+_LENGTH = Struct(">i")
+_LENGTH_BYTES = 4
+
+_FLEXIBLE_FROM = {key: facts[-1] for key, facts in FACTS.items()}
+_NEVER = 1 << 16
+
+
+def is_flexible(key: int, version: int) -> bool:
+    """Whether the version has tagged fields (KIP-482). An unknown key has none that anybody could know of."""
+    return version >= _FLEXIBLE_FROM.get(key, _NEVER)
+
+
+def parse_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
+    """Key, version, correlation id, client id and where the body begins. The key and the version may be unknown."""
+    try:
+        key, version, correlation_id, size = _unpack_request_head(frame)
+        if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+            return key, version, correlation_id, None, 8
+        pos = 10
+        client_id: str | None = None
+        if size >= 0:
+            if size > len(frame) - pos:
+                raise overrun("the client id", size, len(frame) - pos)
+            client_id = str(frame[pos : pos + size], "utf-8", "replace")
+            pos += size
+        elif size != -1:
+            raise overrun("the client id", size, len(frame) - pos)
+        if version >= _FLEXIBLE_FROM.get(key, _NEVER):
+            pos = skip_tags(frame, pos + 1, frame[pos])
+    except (struct_error, IndexError) as error:
+        raise DecodeError("a frame that ends inside its header") from error
+    return key, version, correlation_id, client_id, pos
+
+
+def parse_response_header(key: int, version: int, frame: Buffer) -> tuple[int, int]:
+    """Correlation id, and where the body begins. The key and the version are those of the request."""
+    try:
+        (correlation_id,) = _RESPONSE_HEAD.unpack_from(frame)
+        pos = 4
+        if is_flexible(key, version) and key != ApiKey.API_VERSIONS:
+            pos = skip_tags(frame, pos + 1, frame[pos])
+    except (struct_error, IndexError) as error:
+        raise DecodeError("a frame that ends inside its header") from error
+    return correlation_id, pos
+
+
+def response_framer(cls: type[M], version: int) -> Callable[[M, int], list[Buffer]]:
+    """A function from a response and its correlation id to the parts of its frame. A dispatcher keeps it."""
+    key = schema(cls.__name__).key
+    assert key is not None, cls
+    has_tags = is_flexible(key, version) and key != ApiKey.API_VERSIONS
+    head = Struct(">iix" if has_tags else ">ii").pack
+    write = encoder(cls, version)
+
+    def frame(message: M, correlation_id: int) -> list[Buffer]:
+        parts = write(message, bytearray(head(0, correlation_id)))
+        _LENGTH.pack_into(parts[0], 0, sum(map(len, parts)) - _LENGTH_BYTES)
+        return parts
+
+    return frame
+
+
+def request_framer(cls: type[M], version: int, client_id: str | None) -> Callable[[M, int], list[Buffer]]:
+    """A function from a request and its correlation id to the parts of its frame. A connection keeps it."""
+    key = schema(cls.__name__).key
+    assert key is not None, cls
+    name = (client_id or "").encode()
+    size = -1 if client_id is None else len(name)
+    has_client_id = key != ApiKey.CONTROLLED_SHUTDOWN or version > 0
+    tail = (_CLIENT_ID_LENGTH.pack(size) + name if has_client_id else b"") + b"\0" * is_flexible(key, version)
+    write = encoder(cls, version)
+
+    def frame(message: M, correlation_id: int) -> list[Buffer]:
+        parts = write(message, bytearray(_REQUEST_START.pack(0, key, version, correlation_id) + tail))
+        _LENGTH.pack_into(parts[0], 0, sum(map(len, parts)) - _LENGTH_BYTES)
+        return parts
+
+    return frame
+
+
+_REQUEST_START = Struct(">ihhi")
+_CLIENT_ID_LENGTH = Struct(">h")

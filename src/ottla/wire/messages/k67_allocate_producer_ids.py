@@ -1,0 +1,39 @@
+"""Made from the message table by scripts/wire_messages.py; edit neither."""
+
+from __future__ import annotations
+
+from ottla.wire.message import Message
+
+
+class AllocateProducerIdsRequest(Message):
+    """API key 67, version 0."""
+
+    __slots__ = ("broker_id", "broker_epoch")
+
+    def __init__(
+        self,
+        *,
+        broker_id: int = 0,
+        broker_epoch: int = -1,
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+
+
+class AllocateProducerIdsResponse(Message):
+    """API key 67, version 0."""
+
+    __slots__ = ("throttle_time_ms", "error_code", "producer_id_start", "producer_id_len")
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        producer_id_start: int = 0,
+        producer_id_len: int = 0,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.producer_id_start = producer_id_start
+        self.producer_id_len = producer_id_len

@@ -1,0 +1,146 @@
+"""Made from the message table by scripts/wire_messages.py; edit neither."""
+
+from __future__ import annotations
+
+from ottla.wire.message import EMPTY, ZERO_UUID, Message
+
+
+class ShareAcknowledgeRequest(Message):
+    """API key 79, version 0."""
+
+    __slots__ = ("group_id", "member_id", "share_session_epoch", "topics")
+
+    def __init__(
+        self,
+        *,
+        group_id: str | None = None,
+        member_id: str | None = "",
+        share_session_epoch: int = 0,
+        topics: list[AcknowledgeTopic] = EMPTY,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.share_session_epoch = share_session_epoch
+        self.topics = [] if topics is EMPTY else topics
+
+
+class AcknowledgeTopic(Message):
+    __slots__ = ("topic_id", "partitions")
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[AcknowledgePartition] = EMPTY,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is EMPTY else partitions
+
+
+class AcknowledgePartition(Message):
+    __slots__ = ("partition_index", "acknowledgement_batches")
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        acknowledgement_batches: list[AcknowledgementBatch] = EMPTY,
+    ) -> None:
+        self.partition_index = partition_index
+        self.acknowledgement_batches = [] if acknowledgement_batches is EMPTY else acknowledgement_batches
+
+
+class AcknowledgementBatch(Message):
+    __slots__ = ("first_offset", "last_offset", "acknowledge_types")
+
+    def __init__(
+        self,
+        *,
+        first_offset: int = 0,
+        last_offset: int = 0,
+        acknowledge_types: list[int] = EMPTY,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.acknowledge_types = [] if acknowledge_types is EMPTY else acknowledge_types
+
+
+class ShareAcknowledgeResponse(Message):
+    """API key 79, version 0."""
+
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "responses", "node_endpoints")
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        responses: list[ShareAcknowledgeTopicResponse] = EMPTY,
+        node_endpoints: list[NodeEndpoint] = EMPTY,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.responses = [] if responses is EMPTY else responses
+        self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
+
+
+class ShareAcknowledgeTopicResponse(Message):
+    __slots__ = ("topic_id", "partitions")
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[PartitionData] = EMPTY,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is EMPTY else partitions
+
+
+class PartitionData(Message):
+    __slots__ = ("partition_index", "error_code", "error_message", "current_leader")
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        current_leader: LeaderIdAndEpoch | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
+        self.current_leader = LeaderIdAndEpoch() if current_leader is None else current_leader
+
+
+class LeaderIdAndEpoch(Message):
+    __slots__ = ("leader_id", "leader_epoch")
+
+    def __init__(
+        self,
+        *,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+    ) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+
+class NodeEndpoint(Message):
+    __slots__ = ("node_id", "host", "port", "rack")
+
+    def __init__(
+        self,
+        *,
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        rack: str | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
