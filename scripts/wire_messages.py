@@ -88,7 +88,8 @@ def _parameter(field: Field) -> str:
 def _kept(field: Field) -> list[str]:
     """The assignment of one slot, on one line or, past the line's length, as the formatter breaks it."""
     name, made = field.attribute, field.default_source
-    value = f"{made} if {name} is {_parameter(field)} else {name}" if made.endswith(("[]", "()")) else name
+    is_made = made == "[]" or (made.endswith("()") and field.nullable == table.NONE)
+    value = f"{made} if {name} is {_parameter(field)} else {name}" if is_made else name
     line = f"        self.{name} = {value}"
     return [line] if len(line) <= 120 else [f"        self.{name} = (", f"            {value}", "        )"]
 

@@ -176,8 +176,8 @@ def _lines(fields: list[Message], indent: int) -> list[str]:
 
 
 def _default(field: Message) -> str | None:
-    text = str(field.get("default", "")).lower().replace("none", "null")
-    if text in ("", "0", "false"):
+    text = str(field.get("default", "")).lower()
+    if text in ("", "0", "false", "none"):  # a null that is no string is no default to Kafka either
         return None
     return str(int(text, 16)) if text.startswith("0x") else text
 

@@ -17,7 +17,7 @@ from tests.peers.maven import PEERS, PeerMissingError, class_path
 def java_classes(source: Path, libraries: str) -> str:
     """Compiles one Java file against a set of libraries; gives the class path to run it with."""
     path = class_path(libraries)
-    target = PEERS / f"classes-{source.stem.lower()}"
+    target = PEERS / f"classes-{source.stem.lower()}-{libraries}"
     with _locked(target.name):
         if _stale(target, [source], path):
             target.mkdir(exist_ok=True)

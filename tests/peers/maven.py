@@ -36,6 +36,11 @@ SETS: dict[str, tuple[str, ...]] = {
         "org.apache.kafka:kafka-tools:3.9.1",
         "org.slf4j:slf4j-simple:1.7.36",
     ),
+    # Its message classes alone; their JSON converters need Jackson, which clients are not given.
+    "kafka-clients-4.3.1": (
+        "org.apache.kafka:kafka-clients:4.3.1",
+        "com.fasterxml.jackson.core:jackson-databind:2.16.2",
+    ),
     "curator-5.9.0": (
         "org.apache.curator:curator-recipes:5.9.0",
         f"org.apache.zookeeper:zookeeper:{ZOOKEEPER_VERSION}",

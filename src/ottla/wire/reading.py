@@ -136,10 +136,11 @@ class _Reading(Source):
             self.structure(fields, made, field.type)
             self.line(f"{target} = {made}")
             return
+        # Null is -1, but 0 in a tagged field: Kafka writes a varint there.
         present = self.fresh("n")
         self.fixed("b", present)
         self.flush()
-        with self.block(f"if {present} < 0:"):
+        with self.block(f"if {present} < {int(field.tag is not None)}:"):
             self.line(f"{target} = None")
         with self.block("else:"):
             self.structure(fields, made, field.type)

@@ -82,7 +82,8 @@ class Field(NamedTuple):
         if self.is_array:
             return "None" if self.default == "null" else "[]"
         if self.is_struct:
-            return "None" if self.nullable != NONE or self.tag is not None else f"{self.type}()"
+            is_absent = self.tag is not None and self.nullable == NONE
+            return "None" if is_absent or self.default == "null" else f"{self.type}()"
         if self.type == "records":
             return 'b""' if self.nullable == NONE else "None"
         if self.default is None:

@@ -69,10 +69,10 @@ class _Writing(Source):
         default = field.default_source
         if field.is_array and default == "[]":
             return f"{value} is None or {value}" if field.nullable.high >= 0 else value
-        if field.is_struct and not field.is_array and field.nullable.high < 0:
+        if field.is_struct and not field.is_array and field.default != "null":
             inner = self.schema.structs[field.type]
-            differences = " or ".join(self.differs(part, f"{value}.{part.attribute}") for part in inner)
-            return f"{value} is not None and ({differences or False})"
+            differences = " or ".join(self.differs(part, f"{value}.{part.attribute}") for part in inner) or "False"
+            return f"{value} is {'None or' if field.nullable.high >= 0 else 'not None and'} ({differences})"
         return f"{value} is not None" if default == "None" else f"{value} != {default}"
 
     def value(self, field: Field, value: str) -> None:
@@ -150,7 +150,8 @@ class _Writing(Source):
             return
         self.flush()
         with self.block(f"if {made} is None:"):
-            self.line(f'{self._out} += b"\\xff"')
+            null = "\\0" if field.tag is not None else "\\xff"
+            self.line(f'{self._out} += b"{null}"')
         with self.block("else:"):
             self.fixed("b", "1")
             self.structure(fields, made)

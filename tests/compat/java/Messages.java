@@ -1,0 +1,100 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.Map;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+
+/**
+ * Kafka's own message classes as a judge. Every line of input is "name version hex json", the json being "-" where
+ * the converter cannot read it; every line of output is "ok", "absent" when this release has no such version, or what
+ * is wrong: the bytes must be what the class writes for the json, and for what it reads from the bytes.
+ */
+public class Messages {
+    private static final String[] PACKAGES = {
+        "org.apache.kafka.common.message.",
+        "org.apache.kafka.coordinator.group.generated.",
+        "org.apache.kafka.coordinator.transaction.generated.",
+    };
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final HexFormat HEX = HexFormat.of();
+    private static final Map<String, Class<?>> CLASSES = new HashMap<>();
+    private static final Map<String, Method> CONVERTERS = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split(" ", 4);
+            out.println(judge(words[0], Short.parseShort(words[1]), words[2], words[3]));
+        }
+        out.flush();
+    }
+
+    private static String judge(String name, short version, String hex, String json) {
+        try {
+            Class<?> cls = CLASSES.computeIfAbsent(name, Messages::find);
+            if (cls == Void.class) {
+                return "absent";
+            }
+            Message read = (Message) cls.getDeclaredConstructor().newInstance();
+            if (version < read.lowestSupportedVersion() || version > read.highestSupportedVersion()) {
+                return "absent";
+            }
+            ByteBuffer bytes = ByteBuffer.wrap(HEX.parseHex(hex));
+            read.read(new ByteBufferAccessor(bytes), version);
+            if (bytes.hasRemaining()) {
+                return "left " + bytes.remaining() + " bytes unread";
+            }
+            String again = written(read, version);
+            if (!again.equals(hex)) {
+                return "wrote what it read as " + again;
+            }
+            if (json.equals("-")) {
+                return "ok";
+            }
+            String made = written(converted(cls, json, version), version);
+            return made.equals(hex) ? "ok" : "wrote the json as " + made;
+        } catch (Throwable error) {
+            return "failed: " + (error.getCause() == null ? error : error.getCause()).toString().replace('\n', ' ');
+        }
+    }
+
+    private static Class<?> find(String name) {
+        for (String prefix : PACKAGES) {
+            for (String suffix : new String[] {"Data", ""}) {
+                try {
+                    return Class.forName(prefix + name + suffix);
+                } catch (ClassNotFoundException error) {
+                    // It may be in the next one.
+                }
+            }
+        }
+        return Void.class;
+    }
+
+    private static Message converted(Class<?> cls, String json, short version) throws Exception {
+        Method read = CONVERTERS.get(cls.getName());
+        if (read == null) {
+            Class<?> converter = Class.forName(cls.getName() + "JsonConverter");
+            read = converter.getMethod("read", JsonNode.class, short.class);
+            CONVERTERS.put(cls.getName(), read);
+        }
+        return (Message) read.invoke(null, JSON.readTree(json), version);
+    }
+
+    private static String written(Message message, short version) {
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer bytes = ByteBuffer.allocate(message.size(cache, version));
+        message.write(new ByteBufferAccessor(bytes), cache, version);
+        return HEX.formatHex(bytes.array(), 0, bytes.position());
+    }
+}
