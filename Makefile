@@ -52,8 +52,9 @@ compat: setup tools ## other people's clients and servers, in full
 chaos: setup tools ## real processes under faults and hostile input, in full
 	@$(pytest) tests/chaos tests/hostile
 
-bench: setup tools ## measure beside ZooKeeper in the same run
+bench: setup tools ## measure beside ZooKeeper, and the codec beside kio, in the same run
 	@$(bin)/python -m bench.keeper
+	@$(bin)/python -m bench.wire
 
 run: setup ## three keepers and a live demonstration; ONCE=1 ends by itself
 	@$(bin)/python scripts/demo.py $(if $(ONCE),--once)

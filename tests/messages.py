@@ -27,19 +27,27 @@ def all_versions() -> Iterator[tuple[str, int]]:
 
 
 class Samples:
-    """Makes messages. ``gentle`` ones hold nothing that a typed peer refuses, as times before the epoch."""
+    """Makes messages.
 
-    def __init__(self, random: Random, *, gentle: bool = False) -> None:
+    ``gentle`` ones hold nothing that a typed peer refuses, as times before the epoch; in ``sparse`` ones most fields
+    hold their defaults, so that some fit into versions that do not have all fields.
+    """
+
+    def __init__(self, random: Random, *, gentle: bool = False, sparse: bool = False) -> None:
         self.random = random
         self.gentle = gentle
+        self.sparse = sparse
 
     def message(self, name: str, version: int) -> wire.Message:
         schema = table.schema(name)
         return self._structure(schema, wire.message_class(name), schema.fields, version)
 
     def _structure(self, schema: Schema, cls: type[wire.Message], fields: Fields, version: int) -> wire.Message:
-        carried = [field for field in fields if version in field.versions]
+        carried = [field for field in fields if version in field.versions and not self._is_left(field)]
         return cls(**{field.attribute: self._value(schema, field, version) for field in carried})
+
+    def _is_left(self, field: Field) -> bool:
+        return self.sparse and not (field.is_array and field.is_struct) and self.random.random() < 0.8
 
     def _value(self, schema: Schema, field: Field, version: int) -> Any:
         if version in field.nullable and self.random.random() < 0.25:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from ottla import wire
-from tests.messages import Samples, all_versions, as_json
+from tests.messages import Samples, all_versions, as_json, every_version
 from tests.peers.builds import java_classes
 
 SOURCE = Path(__file__).parent / "java" / "Messages.java"
@@ -39,7 +39,7 @@ def _questions(seeds: range, *, is_3_9: bool) -> Iterator[tuple[str, str]]:
             message = Samples(Random(seed)).message(name, version)
             there = RENAMED.get(name, name) if is_3_9 else name
             values = "-" if there != name else json.dumps(as_json(message, name, version))
-            yield f"{name} v{version}", f"{there} {version} {wire.encode(message, version).hex()} {values}"
+            yield f"{name} v{version}", f"{there} {version} {wire.encode(message, version).hex()} {version} {values}"
 
 
 def _answers(libraries: str, questions: list[str]) -> list[str]:
@@ -50,36 +50,58 @@ def _answers(libraries: str, questions: list[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def _judged(libraries: str, seeds: range, *, is_3_9: bool) -> dict[str, set[str]]:
+def _judged(libraries: str, asked: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     """For every answer that was given the messages it was given to."""
-    titles, questions = zip(*_questions(seeds, is_3_9=is_3_9), strict=True)
+    titles, questions = zip(*asked, strict=True)
     found: dict[str, set[str]] = {}
     for title, answer in zip(titles, _answers(libraries, list(questions)), strict=True):
         found.setdefault(answer, set()).add(title)
     return found
 
 
-def _is_right_for_3_9(seeds: range) -> None:
-    found = _judged("kafka-3.9.1", seeds, is_3_9=True)
-    right, absent = found.pop("ok"), found.pop("absent")
-    assert not found
-    assert len(right) == 700
-    assert not right & absent
+@pytest.fixture(scope="module")
+def by_3_9() -> dict[str, set[str]]:
+    return _judged("kafka-3.9.1", _questions(range(2), is_3_9=True))
 
 
-def test_the_classes_of_3_9_1_write_the_same_bytes() -> None:
-    _is_right_for_3_9(range(2))
+def test_the_classes_of_3_9_1_write_the_same_bytes(by_3_9: dict[str, set[str]]) -> None:
+    assert by_3_9.keys() == {"ok", "absent"}
+    assert len(by_3_9["ok"]) == 700
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_classes_of_3_9_1_write_the_same_bytes_for_many_values() -> None:
-    _is_right_for_3_9(range(60))
+    assert _judged("kafka-3.9.1", _questions(range(60), is_3_9=True)).keys() == {"ok", "absent"}
 
 
-def test_the_classes_of_4_3_1_write_the_same_bytes_where_those_of_3_9_1_have_none() -> None:
-    later = _judged("kafka-clients-4.3.1", range(4), is_3_9=False)
-    missing = _judged("kafka-3.9.1", range(1), is_3_9=True)["absent"]
-    assert missing <= later["ok"]
-    wrong = set().union(*(titles for answer, titles in later.items() if answer not in ("ok", "absent")))
-    assert {title.split()[0] for title in wrong} <= CHANGED
+def test_the_classes_of_4_3_1_write_the_same_bytes_where_those_of_3_9_1_have_none(by_3_9: dict[str, set[str]]) -> None:
+    found = _judged("kafka-clients-4.3.1", _questions(range(2), is_3_9=False))
+    assert by_3_9["absent"] <= found["ok"]
+    assert _wrong(found) <= CHANGED
+
+
+def _wrong(found: dict[str, set[str]]) -> set[str]:
+    """The messages that got another answer than those that are right."""
+    return {title.split()[0] for answer, titles in found.items() if answer not in ("ok", "absent") for title in titles}
+
+
+def _older(seeds: range) -> Iterator[tuple[str, str]]:
+    """Messages of every version, to be written in each lower one."""
+    for name, origin in all_versions():
+        for version, seed in ((version, seed) for version in every_version(name) if version < origin for seed in seeds):
+            message = Samples(Random(seed), sparse=True).message(name, origin)
+            try:
+                made = wire.encode(message, version).hex()
+            except wire.EncodeError:
+                made = "refused"
+            values = json.dumps(as_json(message, name, origin))
+            yield f"{name} v{origin} as v{version}", f"{name} {version} {made} {origin} {values}"
+
+
+def test_older_versions_refuse_and_drop_the_same_values() -> None:
+    asked = list(_older(range(2)))
+    refused = sum(" refused " in question for _, question in asked)
+    assert 0.1 < refused / len(asked) < 0.9
+    assert not _wrong(_judged("kafka-3.9.1", asked))
+    assert _wrong(_judged("kafka-clients-4.3.1", asked)) <= CHANGED

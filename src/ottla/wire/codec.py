@@ -34,7 +34,10 @@ _shapes: dict[tuple[type[Message], str], Any] = {}
 
 
 def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0) -> M:
-    """Raises DecodeError on bytes that are no such message. What follows its last field is ignored, as Kafka does."""
+    """Raises DecodeError on bytes that are no such message. What follows its last field is ignored, as Kafka does.
+
+    Records are views into the buffer if it is ``bytes``; other buffers are copied.
+    """
     made: M = decoder(cls, version)(buffer, pos)
     return made
 

@@ -6,7 +6,7 @@ own classes. Two things differ from those, because they read better and cost les
 - A tagged structure that is absent is None, not a structure full of defaults.
 - A uuid is its 16 bytes; ``ZERO_UUID`` is the one that stands for none.
 
-Fields of type ``records`` are views into the frame they were decoded from: keep the message no longer than the frame.
+Fields of type ``records`` are views into the frame they were decoded from, and keep it alive: copy what is to last.
 """
 
 from __future__ import annotations

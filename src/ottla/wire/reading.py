@@ -7,6 +7,7 @@ the reading. ``buf`` is the frame, ``pos`` the next byte and ``end`` the number 
     m2 = new(FetchPartition)
     m2.partition, m2.current_leader_epoch, m2.fetch_offset, n3 = unpack_from_iiqB(buf, pos)
 
+Frames come as ``bytes``, whose slices are values and quicker than those of views; any other buffer is copied first.
 What is too short makes Struct or the index fail, which the function turns into ``DecodeError`` at its end. Slices would
 not fail, so before each one, and before anything is made for a count, the bytes that are left are compared.
 """
@@ -23,6 +24,8 @@ from ottla.wire.table import PRIMITIVES, Field, Fields, Schema
 def decoder_source(schema: Schema, version: int, names: dict[str, Any]) -> str:
     source = _Reading(schema, version, names)
     with source.block("def decode(buf, pos=0):"):
+        with source.block("if type(buf) is not bytes:"):
+            source.line("buf = bytes(buf)")
         source.line("end = len(buf)")
         if _has_records(schema):
             source.line("view = memoryview(buf)")
@@ -71,24 +74,21 @@ class _Reading(Source):
             self.sized(field, target)
 
     def length(self, field: Field, code: str, varint_after: str) -> str:
-        """Reads a length; the expression that is given back is -1 for null."""
+        """Reads a length into a variable and gives its name. A compact one is one more than the length, 0 being null."""
         size = self.fresh("n")
-        if not self.is_compact(field):
-            self.fixed(code, size)
-            self.flush()
-            return size
-        self.fixed("B", size)
+        self.fixed("B" if self.is_compact(field) else code, size)
         self.flush()
-        with self.block(f"if {size} > 127:"):
-            self.line(f"{size}, pos = {varint_after}(buf, pos, {size})")
-        return f"{size} - 1"
+        if self.is_compact(field):
+            with self.block(f"if {size} > 127:"):
+                self.line(f"{size}, pos = {varint_after}(buf, pos, {size})")
+        return size
 
     def sized(self, field: Field, target: str) -> None:
         """A string, bytes or records: a length, then that many bytes."""
         is_string = field.type == "string"
         size = self.length(field, "h" if is_string else "i", "string_varint_after" if is_string else "varint_after")
-        cut = {"string": "str(buf[pos:stop], 'utf-8', 'replace')", "bytes": "bytes(buf[pos:stop])"}
-        self.line(f"stop = pos + {size}")
+        cut = {"string": "buf[pos:stop].decode('utf-8', 'replace')", "bytes": "buf[pos:stop]"}
+        self.line(f"stop = pos + {size} - 1" if self.is_compact(field) else f"stop = pos + {size}")
         with self.block("if pos <= stop <= end:"):
             self.line(f"{target} = {cut.get(field.type, 'view[pos:stop]')}")
             self.line("pos = stop")
@@ -104,9 +104,8 @@ class _Reading(Source):
 
     def array(self, field: Field, target: str) -> None:
         count = self.length(field, "i", "varint_after")
-        if count.endswith("- 1"):
-            self.line(f"{count[:-4]} -= 1")
-            count = count[:-4]
+        if self.is_compact(field):
+            self.line(f"{count} -= 1")
         with self.block(f"if 0 <= {count} * {self.bytes_min(field)} <= end - pos:"):
             self.elements(field, target, count)
         self.otherwise(field, target, count)

@@ -9,14 +9,16 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
- * Kafka's own message classes as a judge. Every line of input is "name version hex json", the json being "-" where
- * the converter cannot read it; every line of output is "ok", "absent" when this release has no such version, or what
- * is wrong: the bytes must be what the class writes for the json, and for what it reads from the bytes.
+ * Kafka's own message classes as a judge. Every line of input is "name version bytes origin json": the bytes in hex, or
+ * "refused", and the values as json, or "-". The bytes must be what the class writes for what it reads from them, and
+ * for the values, which are taken in as of version "origin". Every line of output is "ok", "absent" when this release
+ * has no such version, "refused" when the version cannot carry the values, or what is wrong.
  */
 public class Messages {
     private static final String[] PACKAGES = {
@@ -33,39 +35,45 @@ public class Messages {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String[] words = line.split(" ", 4);
-            out.println(judge(words[0], Short.parseShort(words[1]), words[2], words[3]));
+            String[] words = line.split(" ", 5);
+            short version = Short.parseShort(words[1]);
+            out.println(judge(words[0], version, words[2], Short.parseShort(words[3]), words[4]));
         }
         out.flush();
     }
 
-    private static String judge(String name, short version, String hex, String json) {
+    private static String judge(String name, short version, String hex, short origin, String json) {
         try {
             Class<?> cls = CLASSES.computeIfAbsent(name, Messages::find);
-            if (cls == Void.class) {
+            if (cls == Void.class || !has(cls, version) || !has(cls, origin)) {
                 return "absent";
             }
-            Message read = (Message) cls.getDeclaredConstructor().newInstance();
-            if (version < read.lowestSupportedVersion() || version > read.highestSupportedVersion()) {
-                return "absent";
-            }
-            ByteBuffer bytes = ByteBuffer.wrap(HEX.parseHex(hex));
-            read.read(new ByteBufferAccessor(bytes), version);
-            if (bytes.hasRemaining()) {
-                return "left " + bytes.remaining() + " bytes unread";
-            }
-            String again = written(read, version);
+            String again = hex.equals("refused") ? hex : reread(cls, version, hex);
             if (!again.equals(hex)) {
                 return "wrote what it read as " + again;
             }
             if (json.equals("-")) {
                 return "ok";
             }
-            String made = written(converted(cls, json, version), version);
+            String made = written(converted(cls, json, origin), version);
             return made.equals(hex) ? "ok" : "wrote the json as " + made;
+        } catch (UnsupportedVersionException | NullPointerException error) {
+            return hex.equals("refused") ? "ok" : "refused";
         } catch (Throwable error) {
             return "failed: " + (error.getCause() == null ? error : error.getCause()).toString().replace('\n', ' ');
         }
+    }
+
+    private static boolean has(Class<?> cls, short version) throws Exception {
+        Message message = (Message) cls.getDeclaredConstructor().newInstance();
+        return message.lowestSupportedVersion() <= version && version <= message.highestSupportedVersion();
+    }
+
+    private static String reread(Class<?> cls, short version, String hex) throws Exception {
+        Message message = (Message) cls.getDeclaredConstructor().newInstance();
+        ByteBuffer bytes = ByteBuffer.wrap(HEX.parseHex(hex));
+        message.read(new ByteBufferAccessor(bytes), version);
+        return bytes.hasRemaining() ? bytes.remaining() + " bytes fewer" : written(message, version);
     }
 
     private static Class<?> find(String name) {
