@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from ottla import wire
+from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from tests.messages import Samples, all_versions, as_json, every_version
 from tests.peers.builds import java_classes
 
@@ -43,10 +44,12 @@ def _questions(seeds: range, *, is_3_9: bool) -> Iterator[tuple[str, str]]:
 
 
 def _answers(libraries: str, questions: list[str]) -> list[str]:
-    command = ["java", *QUICK, "-cp", java_classes(SOURCE, libraries), "Messages"]
-    done = subprocess.run(
-        command, input="\n".join(questions) + "\n", capture_output=True, text=True, timeout=600, check=True
-    )
+    return _run(libraries, [], "\n".join(questions) + "\n")
+
+
+def _run(libraries: str, arguments: list[str], told: str) -> list[str]:
+    command = ["java", *QUICK, "-cp", java_classes(SOURCE, libraries), "Messages", *arguments]
+    done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=600, check=True)
     return done.stdout.splitlines()
 
 
@@ -105,3 +108,32 @@ def test_older_versions_refuse_and_drop_the_same_values() -> None:
     assert 0.1 < refused / len(asked) < 0.9
     assert not _wrong(_judged("kafka-3.9.1", asked))
     assert _wrong(_judged("kafka-clients-4.3.1", asked)) <= CHANGED
+
+
+@pytest.fixture(scope="module", params=["kafka-3.9.1", "kafka-clients-4.3.1"])
+def facts(request: pytest.FixtureRequest) -> list[list[str]]:
+    return [line.split() for line in _run(request.param, ["facts"], "")]
+
+
+def test_error_codes_are_kafkas(facts: list[list[str]]) -> None:
+    codes = {code.value for code in wire.ErrorCode}
+    told = [words[1:] for words in facts if words[0] == "error" and int(words[1]) in codes]
+    assert len(told) >= len(codes) - 2  # which are those that 3.9 does not have
+    for code, name, is_retriable in told:
+        ours = wire.ErrorCode(int(code))
+        assert (ours.name, str(ours.retriable).lower()) == (name, is_retriable)
+
+
+def test_headers_are_kafkas(facts: list[list[str]]) -> None:
+    told = [tuple(map(int, words[1:])) for words in facts if words[0] == "header"]
+    known = [row for row in told if row[0] in wire.APIS and row[1] in wire.APIS[wire.ApiKey(row[0])].versions]
+    assert len(known) > 270
+    for key, version, request_header, response_header in known:
+        api = wire.APIS[wire.ApiKey(key)]
+        request = b"".join(wire.request_framer(api.request, version, "me")(api.request(), 7))[4:]
+        response = b"".join(wire.response_framer(api.response, version)(api.response(), 7))[4:]
+        head = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=7, client_id="me")
+        assert request == wire.encode(head, request_header) + wire.encode(api.request(), version)
+        assert response == wire.encode(ResponseHeader(correlation_id=7), response_header) + wire.encode(
+            api.response(), version
+        )

@@ -9,8 +9,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
+import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
@@ -19,6 +22,8 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
  * "refused", and the values as json, or "-". The bytes must be what the class writes for what it reads from them, and
  * for the values, which are taken in as of version "origin". Every line of output is "ok", "absent" when this release
  * has no such version, "refused" when the version cannot carry the values, or what is wrong.
+ *
+ * With the argument "facts" it tells what else the protocol has: error codes, and the header of each API and version.
  */
 public class Messages {
     private static final String[] PACKAGES = {
@@ -32,6 +37,10 @@ public class Messages {
     private static final Map<String, Method> CONVERTERS = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
+        if (args.length > 0) {
+            facts(System.out);
+            return;
+        }
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -40,6 +49,20 @@ public class Messages {
             out.println(judge(words[0], version, words[2], Short.parseShort(words[3]), words[4]));
         }
         out.flush();
+    }
+
+    private static void facts(PrintStream out) {
+        for (Errors error : Errors.values()) {
+            boolean retriable = error.exception() instanceof RetriableException;
+            out.println("error " + error.code() + " " + error.name() + " " + retriable);
+        }
+        for (ApiMessageType api : ApiMessageType.values()) {
+            for (int version = api.lowestSupportedVersion(); version <= api.highestSupportedVersion(true); version++) {
+                short request = api.requestHeaderVersion((short) version);
+                short response = api.responseHeaderVersion((short) version);
+                out.println("header " + api.apiKey() + " " + version + " " + request + " " + response);
+            }
+        }
     }
 
     private static String judge(String name, short version, String hex, short origin, String json) {
