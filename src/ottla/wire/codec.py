@@ -79,7 +79,7 @@ def _compile(
     text = write(schema, version, names)
     function = _shapes.get((cls, text))
     if function is None:
-        title = f"{schema.name} from version {version}, {'decoder' if error is DecodeError else 'encoder'}"
+        title = f"{schema.name} {'decoder' if error is DecodeError else 'encoder'}, first met in version {version}"
         function = _shapes[cls, text] = compiled(text, text[4 : text.index("(")], names, title)
     return function
 

@@ -202,7 +202,7 @@ def test_a_traceback_shows_the_line_that_failed() -> None:
     with pytest.raises(wire.DecodeError) as caught:
         wire.decode(HeartbeatRequest, 0, b"\0\1")
     shown = "".join(traceback.format_exception(caught.value))
-    assert "HeartbeatRequest from version 0, decoder" in shown
+    assert "HeartbeatRequest decoder, first met in version" in shown
     assert "raise overrun('HeartbeatRequest: GroupId', stop - pos, end - pos)" in shown
 
 
