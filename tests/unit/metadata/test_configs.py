@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ottla.metadata import InvalidConfigError
+from ottla.metadata.configs import (
+    BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    AlterOperation,
+    BrokerSources,
+    ConfigKey,
+    ConfigSource,
+    altered,
+    broker_value,
+    check_broker_change,
+    check_topic_config,
+    describe_broker,
+    describe_default_broker,
+    describe_topic,
+    topic_value,
+)
+from tests.unit.metadata.golden import config_table
+
+BROKER = {row["name"]: row for row in config_table("broker")}
+TOPIC = {row["name"]: row for row in config_table("topic")}
+
+
+def _same_bounds(key: ConfigKey, valid: str) -> bool:
+    if match := re.fullmatch(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\]( or -1)?", valid):
+        high = None if match[2] is None else float(match[2])
+        return (key.at_least, key.at_most, key.or_else) == (float(match[1]), high, -1 if match[3] else None)
+    if match := re.fullmatch(r"(?:\(case insensitive\) )?\[(\w.*)\]", valid):
+        return ", ".join(key.choices) == match[1]
+    return (key.at_least, key.at_most, key.choices) == (None, None, ())
+
+
+@pytest.mark.parametrize(("table", "facts"), [(TOPIC_CONFIGS, TOPIC), (BROKER_CONFIGS, BROKER)])
+def test_every_setting_of_kafka_is_there_with_its_type_default_and_bounds(
+    table: dict[str, ConfigKey], facts: dict[str, dict[str, str]]
+) -> None:
+    assert list(table) == list(facts)
+    for name, key in table.items():
+        fact = facts[name]
+        assert key.type.name == fact["type"]
+        assert str(key.format(key.default)) == fact["default"].removeprefix("class ").replace("null", "None"), name
+        assert "partitionId" in fact["valid"] or _same_bounds(key, fact["valid"] or ""), name
+        assert key.doc.endswith(".")
+        assert len(key.doc) < 130
+        if "dynamic" in fact:
+            assert (key.dynamic.value, key.internal) == (fact["dynamic"], fact["internal"] == "true")
+        if key.broker:
+            assert key.broker[0].name == fact["broker_synonym"]
+            assert all(synonym.name in BROKER_CONFIGS for synonym in key.broker)
+
+
+@pytest.mark.parametrize("table", [TOPIC_CONFIGS, BROKER_CONFIGS])
+def test_every_default_is_a_value_that_may_be_given(table: dict[str, ConfigKey]) -> None:
+    for key in table.values():
+        text = key.format(key.default)
+        if text is not None and key.at_least is not None:
+            assert key.parse(text) == key.default
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("segment.bytes", "13", "Invalid value 13 for configuration segment.bytes: Value must be at least 14"),
+        ("segment.bytes", "2147483648", "Not a number of type INT"),
+        ("segment.bytes", "1_000", "Not a number of type INT"),
+        ("retention.ms", "soon", "Not a number of type LONG"),
+        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "half", "Not a number of type DOUBLE"),
+        ("preallocate", "yes", "Expected value to be either true or false"),
+        ("compression.type", "brotli", "String must be one of: uncompressed, zstd"),
+        ("cleanup.policy", "delete,shred", "String must be one of: compact, delete"),
+        ("compression.gzip.level", "0", "Value must be at least 1"),
+        ("message.format.version", "9.9", "not a valid version"),
+        ("leader.replication.throttled.replicas", "1:2,x", "x must match"),
+    ],
+)
+def test_impossible_values_are_refused_in_kafkas_words(name: str, text: str, complaint: str) -> None:
+    with pytest.raises(InvalidConfigError, match=re.escape(complaint)):
+        check_topic_config({name: text})
+
+
+def test_values_that_are_possible() -> None:
+    check_topic_config(
+        {
+            "cleanup.policy": "compact, delete",
+            "compression.gzip.level": "-1",
+            "message.format.version": "3.0",
+            "follower.replication.throttled.replicas": "*",
+            "leader.replication.throttled.replicas": "0:1,1:2",
+            "preallocate": "TRUE",
+        }
+    )
+    with pytest.raises(InvalidConfigError, match="Unknown topic config name: colour"):
+        check_topic_config({"colour": "red"})
+    with pytest.raises(InvalidConfigError, match=r"min\.compaction\.lag\.ms \(5\) > max\.compaction\.lag\.ms \(4\)"):
+        check_topic_config({"max.compaction.lag.ms": "4"}, BrokerSources({"log.cleaner.min.compaction.lag.ms": "5"}))
+
+
+def test_a_topic_takes_what_its_broker_has() -> None:
+    assert topic_value("retention.ms", {}, BrokerSources()) == 168 * 3_600_000
+    hours = BrokerSources({"log.retention.hours": "2"})
+    assert topic_value("retention.ms", {}, hours) == 7_200_000
+    minutes = BrokerSources({"log.retention.hours": "2", "log.retention.minutes": "-1"})
+    assert topic_value("retention.ms", {}, minutes) == -1
+    dynamic = BrokerSources(minutes.static, {"log.retention.ms": "77"})
+    assert topic_value("retention.ms", {}, dynamic) == 77
+    assert topic_value("retention.ms", {"retention.ms": "5"}, dynamic) == 5
+    assert topic_value("flush.ms", {}, BrokerSources({"log.flush.scheduler.interval.ms": "9"})) == 9
+    assert topic_value("remote.storage.enable", {}, BrokerSources()) is False
+
+
+def test_synonyms_come_in_the_order_of_their_strength() -> None:
+    sources = BrokerSources(
+        {"log.segment.bytes": "1000", "log.retention.hours": "2"},
+        {"log.segment.bytes": "2000"},
+        {"log.segment.bytes": "3000"},
+    )
+    entries = {entry.name: entry for entry in describe_topic({"segment.bytes": "4000"}, sources)}
+    entry = entries["segment.bytes"]
+    assert entry.text == "4000"
+    assert [(value.name, value.text, value.source.name) for value in entry.synonyms] == [
+        ("segment.bytes", "4000", "DYNAMIC_TOPIC_CONFIG"),
+        ("log.segment.bytes", "3000", "DYNAMIC_BROKER_CONFIG"),
+        ("log.segment.bytes", "2000", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+        ("log.segment.bytes", "1000", "STATIC_BROKER_CONFIG"),
+        ("log.segment.bytes", "1073741824", "DEFAULT_CONFIG"),
+    ]
+    # Kafka lists nothing before the first synonym itself has a value, and then calls the source the default.
+    assert (entries["retention.ms"].text, entries["retention.ms"].synonyms) == ("7200000", ())
+    assert entries["retention.ms"].source is ConfigSource.DEFAULT_CONFIG
+
+
+def test_what_a_broker_says_of_itself() -> None:
+    static = {"log.dirs": "/d", "ssl.key.password": "x", "my.plugin": "y", "listener.name.in.ssl.keystore.type": "PEM"}
+    entries = {entry.name: entry for entry in describe_broker(BrokerSources(static, {"num.io.threads": "4"}))}
+    assert entries["log.dirs"].read_only
+    assert entries["num.io.threads"][1:4] == ("4", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, False)
+    secret = entries["ssl.key.password"]
+    assert (secret.text, secret.sensitive, secret.synonyms[0].text) == (None, True, None)
+    assert entries["my.plugin"].sensitive
+    listener = entries["listener.name.in.ssl.keystore.type"]
+    assert listener.text == "PEM"
+    assert [value.name for value in listener.synonyms] == ["listener.name.in.ssl.keystore.type", "ssl.keystore.type"]
+    assert "unstable.api.versions.enable" not in entries
+    assert [entry.name for entry in describe_default_broker({"num.io.threads": "4"})] == ["num.io.threads"]
+    assert broker_value("listener.name.in.ssl.keystore.type", BrokerSources(static)) == "PEM"
+
+
+def test_which_settings_of_a_broker_may_change() -> None:
+    check_broker_change({"num.io.threads": "4", "listener.name.in.ssl.keystore.type": "PEM"}, all_brokers=False)
+    with pytest.raises(InvalidConfigError, match=r"dynamically: log\.dirs"):
+        check_broker_change({"log.dirs": "/d"}, all_brokers=False)
+    with pytest.raises(InvalidConfigError, match="default cluster level"):
+        check_broker_change({"ssl.keystore.type": "PEM"}, all_brokers=True)
+    with pytest.raises(InvalidConfigError, match="at least 1"):
+        check_broker_change({"num.io.threads": "0"}, all_brokers=True)
+
+
+def test_incremental_changes() -> None:
+    policy, size = TOPIC_CONFIGS["cleanup.policy"], TOPIC_CONFIGS["segment.bytes"]
+    assert altered(policy, AlterOperation.APPEND, current=None, given="compact") == "delete,compact"
+    assert altered(policy, AlterOperation.APPEND, current="compact", given="compact") == "compact"
+    assert altered(policy, AlterOperation.SUBTRACT, current="compact,delete", given="delete") == "compact"
+    assert altered(size, AlterOperation.SET, current="1", given="2") == "2"
+    assert altered(size, AlterOperation.DELETE, current="1", given=None) is None
+    with pytest.raises(InvalidConfigError, match="not allowed"):
+        altered(size, AlterOperation.APPEND, current="1", given="2")
+
+
+def test_a_password_is_not_repeated() -> None:
+    with pytest.raises(InvalidConfigError, match="hidden"):
+        raise BROKER_CONFIGS["ssl.key.password"]._invalid("secret", "no")
