@@ -19,6 +19,7 @@ from ottla.metadata.configs import (
     describe_broker,
     describe_default_broker,
     describe_topic,
+    static_properties,
     topic_value,
 )
 from tests.unit.metadata.golden import config_table
@@ -176,3 +177,9 @@ def test_incremental_changes() -> None:
 def test_a_password_is_not_repeated() -> None:
     with pytest.raises(InvalidConfigError, match="hidden"):
         raise BROKER_CONFIGS["ssl.key.password"]._invalid("secret", "no")
+
+
+def test_two_names_of_one_number() -> None:
+    assert static_properties({"broker.id": "3"}) == {"broker.id": "3", "node.id": "3"}
+    assert static_properties({"node.id": "3"}) == {"broker.id": "3", "node.id": "3"}
+    assert static_properties({}) == {}

@@ -13,10 +13,12 @@ from ottla.metadata.configs.changes import AlterOperation, altered, check_broker
 from ottla.metadata.configs.definition import ConfigKey, ConfigSource, ConfigType, DynamicMode
 from ottla.metadata.configs.effective import (
     BrokerSources,
+    ConfigEntry,
     broker_value,
     describe_broker,
     describe_default_broker,
     describe_topic,
+    static_properties,
     topic_value,
 )
 from ottla.metadata.configs.topic import TOPIC_CONFIGS
@@ -26,6 +28,7 @@ __all__ = [
     "TOPIC_CONFIGS",
     "AlterOperation",
     "BrokerSources",
+    "ConfigEntry",
     "ConfigKey",
     "ConfigSource",
     "ConfigType",
@@ -37,5 +40,6 @@ __all__ = [
     "describe_broker",
     "describe_default_broker",
     "describe_topic",
+    "static_properties",
     "topic_value",
 ]

@@ -55,6 +55,15 @@ class ConfigEntry(NamedTuple):
     synonyms: tuple[ConfigValue, ...]
 
 
+def static_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """What server.properties says, with broker.id and node.id as the two names of one setting that they are."""
+    properties = dict(given)
+    for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+        if name in given:
+            properties.setdefault(other, given[name])
+    return properties
+
+
 def broker_value(name: str, sources: BrokerSources) -> Value:
     """The value of a broker's setting that holds."""
     declared = BROKER_CONFIGS[base_name(name)]

@@ -1,0 +1,160 @@
+"""Apache Kafka 3.9.1 and our registry on the same znodes: each understands what the other wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ottla.metadata import BrokerId, Image, ReplicaAssignment, TopicPartition
+from ottla.metadata.configs import BrokerSources, ConfigEntry, describe_broker, describe_topic, static_properties
+from ottla.metadata.ids import topic_id_from
+from ottla.metadata.znodes import paths
+from ottla.metadata.znodes.configs import broker_entity, topic_entity
+from ottla.metadata.znodes.topics import TopicAssignment
+from ottla.registry import ChildrenChanged, DataChanged, KazooStore, Registry, ZnodeStore
+from tests.compat.kafka_traffic import carried, nothing_lost, told, traffic
+from tests.peers import OttlaKeepers, maven
+from tests.peers.ensemble import JAVA
+from tests.peers.kafka import LIBRARIES, KafkaBrokers
+from tests.znodes import again
+
+ZERO = BrokerId(0)
+OURS = TopicPartition("ours", 0)
+
+
+class Mixed(NamedTuple):
+    """A real broker on our keeper."""
+
+    connect: str
+    brokers: KafkaBrokers
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    folder = tmp_path_factory.mktemp("mixed")
+    with OttlaKeepers(1, folder) as keepers:
+        connect = f"{keepers.hosts}/kafka"
+        with KafkaBrokers(1, connect, folder) as brokers:
+            yield Mixed(connect, brokers, folder)
+
+
+async def tree(store: ZnodeStore, root: str = "/") -> dict[str, bytes]:
+    """Every znode below ``root`` with its data, level by level."""
+    level, found = [root], dict[str, bytes]()
+    while level:
+        data = await store.get_many(level)
+        found.update({path: znode.data for path, znode in zip(level, data, strict=True) if znode is not None})
+        below = zip(level, await store.children_many(level), strict=True)
+        level = [f"{path.rstrip('/')}/{name}" for path, names in below for name in names or ()]
+    return found
+
+
+async def led(store: ZnodeStore, where: TopicPartition) -> None:
+    """Waits until the controller has brought a partition up."""
+    store.watch_data(paths.partition_state(where))
+    async with asyncio.timeout(30):
+        async for event in store.events():
+            if isinstance(event, DataChanged) and event.znode is not None:
+                return
+
+
+async def gone(store: ZnodeStore, root: str, name: str) -> None:
+    """Waits until there is nothing of that name below ``root``."""
+    store.watch_children(root)
+    async with asyncio.timeout(30):
+        async for event in store.events():
+            if isinstance(event, ChildrenChanged) and event.path == root and name not in (event.children or ()):
+                return
+
+
+def test_a_topic_of_ours_is_led_by_kafka_and_every_znode_is_read_and_written_alike(mixed: Mixed) -> None:
+    async def create() -> Image:
+        async with KazooStore(mixed.connect) as store:
+            registry = Registry(store)
+            topic = TopicAssignment(
+                topic_id_from(bytes(range(16))), {0: ReplicaAssignment((ZERO,)), 1: ReplicaAssignment((ZERO,))}
+            )
+            await registry.topics.create("ours", topic, {"segment.bytes": "200000", "retention.ms": "100000000"})
+            await registry.configs.write(topic_entity("ours"), {"segment.bytes": "100000"})
+            await led(store, OURS)
+            return await registry.read_image()
+
+    async def read_all() -> dict[str, bytes]:
+        async with KazooStore(mixed.connect) as store:
+            return await tree(store)
+
+    async def delete() -> None:
+        async with KazooStore(mixed.connect) as store:
+            registry = Registry(store)
+            await registry.topics.request_deletion("ours")
+            await gone(store, paths.TOPICS, "ours")
+            await gone(store, paths.DELETE_TOPICS, "ours")
+
+    image = asyncio.run(create())
+    state = image.state(OURS)
+    assert state is not None
+    assert (state.leader, state.isr) == (ZERO, (ZERO,))
+    assert image.controller is not None
+    assert image.controller.broker_id == ZERO
+    assert image.endpoint(ZERO, "PLAINTEXT") is not None
+    with traffic(mixed.brokers, mixed.folder / "traffic.log") as program:
+        told(program, "create theirs 13 1")
+        for topic in ("ours", "theirs"):
+            told(program, f"start {topic}")
+            carried(program, topic, more=20)
+            nothing_lost(program, topic)
+    znodes = {path: data for path, data in asyncio.run(read_all()).items() if data}
+    assert {"/brokers/ids/0", "/brokers/topics/theirs", "/cluster/id", "/feature", "/controller"} <= znodes.keys()
+    assert {path: again(path, data) for path, data in znodes.items()} == znodes
+    asyncio.run(delete())
+
+
+def described(mixed: Mixed, *entity: str) -> dict[str, str]:
+    """What DescribeConfigs of the real broker says, in the words of its own tool."""
+    command = [*JAVA, "-cp", maven.class_path(LIBRARIES), "kafka.admin.ConfigCommand"]
+    command += ["--bootstrap-server", mixed.brokers.bootstrap, "--describe", "--all", *entity]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    lines = re.findall(r"^  ([\w.]+)=(.*)$", said, re.MULTILINE)
+    return dict(lines)
+
+
+def shown(entry: ConfigEntry) -> str:
+    """An entry in the words of Kafka's tool."""
+    synonyms = ", ".join(f"{value.source.name}:{value.name}={_or_null(value.text)}" for value in entry.synonyms)
+    return f"{_or_null(entry.text)} sensitive={str(entry.sensitive).lower()} synonyms={{{synonyms}}}"
+
+
+def _or_null(text: str | None) -> str:
+    return "null" if text is None else text
+
+
+def test_settings_are_described_as_kafka_describes_them(mixed: Mixed) -> None:
+    async def change() -> None:
+        async with KazooStore(mixed.connect) as store:
+            registry = Registry(store)
+            topic = TopicAssignment(topic_id_from(bytes(range(1, 17))), {0: ReplicaAssignment((ZERO,))})
+            await registry.topics.create("described", topic, {"cleanup.policy": "compact,delete"})
+            await registry.configs.write(broker_entity(None), dynamic_default)
+            await registry.configs.write(broker_entity(ZERO), dynamic)
+            await led(store, TopicPartition("described", 0))
+
+    dynamic_default = {"log.segment.bytes": "7000000", "log.retention.ms": "7000000"}
+    dynamic = {"log.segment.bytes": "8000000"}
+    asyncio.run(change())
+    static = dict(
+        line.split("=", 1) for line in (mixed.folder / "broker-0" / "server.properties").read_text().splitlines()
+    )
+    sources = BrokerSources(static_properties(static), dynamic_default, dynamic)
+    ours = {entry.name: shown(entry) for entry in describe_topic({"cleanup.policy": "compact,delete"}, sources)}
+    theirs = described(mixed, "--entity-type", "topics", "--entity-name", "described")
+    assert ours == theirs
+    ours = {entry.name: shown(entry) for entry in describe_broker(sources)}
+    theirs = described(mixed, "--entity-type", "brokers", "--entity-name", "0")
+    assert ours == theirs
