@@ -1,4 +1,4 @@
-"""The registry does the same on our keeper and on Apache ZooKeeper."""
+"""The registry does the same on our keeper, on Apache ZooKeeper, and on the twin in memory that other tests build on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
+from kazoo.client import KazooClient
 
 from ottla.keeper import Keeper
 from ottla.metadata import BrokerId, BrokerRegistration, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
@@ -34,6 +35,7 @@ from ottla.registry import (
 )
 from ottla.registry.store import Check, Create, Delete, Event, Operation, Result, SetData
 from tests.peers import RealZooKeeper
+from tests.peers.memorystore import MemoryEnsemble, MemoryStore
 from tests.peers.proxy import Proxy
 
 T = TypeVar("T")
@@ -43,27 +45,41 @@ TOPIC = TopicAssignment(TopicId(b"0123456789abcdef"), {0: ReplicaAssignment((ONE
 _chroots = count()
 
 
-@pytest.fixture(scope="module", params=["keeper", "zookeeper"])
-def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    if request.param == "keeper":
-        with Keeper() as keeper:
-            yield keeper.port
-    else:
-        with RealZooKeeper(1, tmp_path_factory.mktemp("zookeeper")) as zookeeper:
-            yield zookeeper.client_ports[0]
+Store = KazooStore | MemoryStore
+Port = int | None
+"""Of a real ensemble; None for the twin."""
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Port]]:
+    with Keeper() as keeper, RealZooKeeper(1, tmp_path_factory.mktemp("zookeeper")) as zookeeper:
+        yield {"memory": None, "keeper": keeper.port, "zookeeper": zookeeper.client_ports[0]}
+
+
+@pytest.fixture(params=["memory", "keeper", "zookeeper"])
+def port(request: pytest.FixtureRequest, ports: dict[str, Port]) -> Port:
+    return ports[request.param]
+
+
+@pytest.fixture(params=["keeper", "zookeeper"])
+def real_port(request: pytest.FixtureRequest, ports: dict[str, Port]) -> Port:
+    return ports[request.param]
 
 
 class Stage:
-    """Stores on one fresh chroot, opened as they are asked for."""
+    """Stores on one fresh tree, opened as they are asked for."""
 
-    def __init__(self, port: int, stack: AsyncExitStack) -> None:
+    def __init__(self, port: Port, stack: AsyncExitStack) -> None:
         self.port = port
         self.chroot = f"/test/{time.time_ns()}-{next(_chroots)}"
+        self._memory = MemoryEnsemble()
         self._stack = stack
 
-    async def store(self, address: str | None = None, **options: Any) -> KazooStore:
+    async def store(self, address: str | None = None) -> Store:
+        if self.port is None:
+            return await self._stack.enter_async_context(MemoryStore(self._memory))
         connect = f"{address or f'127.0.0.1:{self.port}'}{self.chroot}"
-        return await self._stack.enter_async_context(KazooStore(connect, session_timeout_ms=6000, **options))
+        return await self._stack.enter_async_context(KazooStore(connect, session_timeout_ms=6000))
 
     async def registry(self, address: str | None = None) -> Registry:
         registry = Registry(await self.store(address))
@@ -71,10 +87,11 @@ class Stage:
         return registry
 
     async def proxy(self) -> Proxy:
+        assert self.port is not None
         return await self._stack.enter_async_context(Proxy(self.port))
 
 
-def play(port: int, story: Callable[[Stage], Awaitable[None]]) -> None:
+def play(port: Port, story: Callable[[Stage], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(60), AsyncExitStack() as stack:
             await story(Stage(port, stack))
@@ -93,17 +110,15 @@ def registration(broker_id: BrokerId, port: int = 9092) -> BrokerRegistration:
     return BrokerRegistration(broker_id, (Endpoint("PLAINTEXT", "h", port, "PLAINTEXT"),), rack="r", timestamp_ms=5)
 
 
-async def expire(store: KazooStore) -> None:
+async def expire(store: Store) -> None:
     """Ends the session as the ensemble does: by its id, behind the client's back."""
-    from kazoo.client import KazooClient
-
-    def close() -> None:
-        client = KazooClient(f"127.0.0.1:{store._client.hosts[0][1]}", client_id=store._client.client_id)
-        client.start()
-        client.stop()
-        client.close()
-
-    await asyncio.to_thread(close)
+    if isinstance(store, MemoryStore):
+        store.expire()
+        return
+    client = KazooClient(f"127.0.0.1:{store._client.hosts[0][1]}", client_id=store._client.client_id)
+    await asyncio.to_thread(client.start)
+    await asyncio.to_thread(client.stop)
+    client.close()
 
 
 async def elected(registry: Registry, broker_id: BrokerId = ONE) -> ControllerEpoch:
@@ -112,7 +127,7 @@ async def elected(registry: Registry, broker_id: BrokerId = ONE) -> ControllerEp
     return epoch
 
 
-def test_nodes_are_written_and_read_below_a_chroot_that_makes_itself(port: int) -> None:
+def test_nodes_are_written_and_read_below_a_chroot_that_makes_itself(port: Port) -> None:
     async def story(stage: Stage) -> None:
         store = await stage.store()
         assert await store.get("/a") is None
@@ -139,7 +154,7 @@ def test_nodes_are_written_and_read_below_a_chroot_that_makes_itself(port: int) 
     play(port, story)
 
 
-def test_a_multi_is_done_as_a_whole_and_says_what_kept_it(port: int) -> None:
+def test_a_multi_is_done_as_a_whole_and_says_what_kept_it(port: Port) -> None:
     async def story(stage: Stage) -> None:
         store = await stage.store()
         made = await store.multi([Create("/a"), Create("/a/s-", sequential=True), SetData("/a", b"x"), Check("/a", 1)])
@@ -154,7 +169,7 @@ def test_a_multi_is_done_as_a_whole_and_says_what_kept_it(port: int) -> None:
     play(port, story)
 
 
-def test_thousands_of_reads_do_not_cost_a_round_trip_each(port: int) -> None:
+def test_thousands_of_reads_do_not_cost_a_round_trip_each(real_port: Port) -> None:
     async def story(stage: Stage) -> None:
         store = await stage.store()
         await store.multi_many(
@@ -171,10 +186,10 @@ def test_thousands_of_reads_do_not_cost_a_round_trip_each(port: int) -> None:
         alone = (time.monotonic() - started) * 20
         assert together < alone / 3
 
-    play(port, story)
+    play(real_port, story)
 
 
-def test_a_broker_registers_and_its_czxid_is_its_epoch(port: int) -> None:
+def test_a_broker_registers_and_its_czxid_is_its_epoch(port: Port) -> None:
     async def story(stage: Stage) -> None:
         first, other = await stage.registry(), await stage.registry()
         epoch = await first.brokers.register(registration(ONE))
@@ -197,11 +212,11 @@ def test_a_broker_registers_and_its_czxid_is_its_epoch(port: int) -> None:
     play(port, story)
 
 
-def test_an_expired_session_takes_its_nodes_along_and_the_next_one_registers_anew(port: int) -> None:
+def test_an_expired_session_takes_its_nodes_along_and_the_next_one_registers_anew(port: Port) -> None:
     async def story(stage: Stage) -> None:
         registry, witness = await stage.registry(), await stage.registry()
         store = registry.store
-        assert isinstance(store, KazooStore)
+        assert isinstance(store, Store)
         epoch = await registry.brokers.register(registration(ONE))
         session = store.session_id
         registry.brokers.watch()
@@ -221,7 +236,7 @@ def test_an_expired_session_takes_its_nodes_along_and_the_next_one_registers_ane
     play(port, story)
 
 
-def test_one_controller_an_epoch_and_the_one_before_has_no_say(port: int) -> None:
+def test_one_controller_an_epoch_and_the_one_before_has_no_say(port: Port) -> None:
     async def story(stage: Stage) -> None:
         registries = [await stage.registry() for _ in range(4)]
         tried = await asyncio.gather(
@@ -248,7 +263,7 @@ def test_one_controller_an_epoch_and_the_one_before_has_no_say(port: int) -> Non
     play(port, story)
 
 
-def test_topics_are_created_led_reassigned_and_deleted(port: int) -> None:
+def test_topics_are_created_led_reassigned_and_deleted(port: Port) -> None:
     async def story(stage: Stage) -> None:
         registry = await stage.registry()
         epoch = await elected(registry)
@@ -284,7 +299,7 @@ def test_topics_are_created_led_reassigned_and_deleted(port: int) -> None:
     play(port, story)
 
 
-def test_of_many_states_those_that_came_late_do_not_keep_the_others(port: int) -> None:
+def test_of_many_states_those_that_came_late_do_not_keep_the_others(port: Port) -> None:
     async def story(stage: Stage) -> None:
         registry = await stage.registry()
         epoch = await elected(registry)
@@ -305,7 +320,7 @@ def test_of_many_states_those_that_came_late_do_not_keep_the_others(port: int) -
     play(port, story)
 
 
-def test_settings_are_announced(port: int) -> None:
+def test_settings_are_announced(port: Port) -> None:
     async def story(stage: Stage) -> None:
         registry = await stage.registry()
         client = ConfigEntity("users", "al ice", ConfigClient("c"))
@@ -323,7 +338,7 @@ def test_settings_are_announced(port: int) -> None:
     play(port, story)
 
 
-def test_producer_ids_are_given_out_once(port: int) -> None:
+def test_producer_ids_are_given_out_once(port: Port) -> None:
     async def story(stage: Stage) -> None:
         registries = [await stage.registry() for _ in range(3)]
         blocks = await asyncio.gather(
@@ -334,7 +349,7 @@ def test_producer_ids_are_given_out_once(port: int) -> None:
     play(port, story)
 
 
-def test_the_first_cluster_id_stays_and_news_are_taken_once(port: int) -> None:
+def test_the_first_cluster_id_stays_and_news_are_taken_once(port: Port) -> None:
     async def story(stage: Stage) -> None:
         first, second = await stage.registry(), await stage.registry()
         assert await first.cluster.cluster_id() is None
@@ -360,7 +375,7 @@ def test_the_first_cluster_id_stays_and_news_are_taken_once(port: int) -> None:
     play(port, story)
 
 
-def test_a_storm_of_changes_ends_with_the_last_value(port: int) -> None:
+def test_a_storm_of_changes_ends_with_the_last_value(port: Port) -> None:
     async def story(stage: Stage) -> None:
         writer, reader = await stage.store(), await stage.store()
         reader.watch_data("/d")
@@ -390,7 +405,7 @@ def test_a_storm_of_changes_ends_with_the_last_value(port: int) -> None:
     play(port, story)
 
 
-def test_what_changed_while_the_connection_was_gone_is_told_afterwards(port: int) -> None:
+def test_what_changed_while_the_connection_was_gone_is_told_afterwards(real_port: Port) -> None:
     async def story(stage: Stage) -> None:
         proxy = await stage.proxy()
         reader, writer = await stage.store(proxy.address), await stage.store()
@@ -412,7 +427,7 @@ def test_what_changed_while_the_connection_was_gone_is_told_afterwards(port: int
         assert told == DataChanged("/d", found)
         assert reader.session_id == session
 
-    play(port, story)
+    play(real_port, story)
 
 
 async def without_answer(proxy: Proxy, write: Awaitable[T]) -> T:
@@ -425,7 +440,7 @@ async def without_answer(proxy: Proxy, write: Awaitable[T]) -> T:
     return await task
 
 
-def test_a_write_whose_answer_is_lost_was_done_and_is_found_out_about(port: int) -> None:
+def test_a_write_whose_answer_is_lost_was_done_and_is_found_out_about(real_port: Port) -> None:
     async def story(stage: Stage) -> None:
         proxy = await stage.proxy()
         registry, witness = await stage.registry(proxy.address), await stage.registry()
@@ -438,10 +453,10 @@ def test_a_write_whose_answer_is_lost_was_done_and_is_found_out_about(port: int)
         await without_answer(proxy, registry.topics.create("t", TOPIC))
         assert (await witness.topics.read_all())["t"].assignment == TOPIC
 
-    play(port, story)
+    play(real_port, story)
 
 
-def test_an_election_whose_answer_is_lost_was_won(port: int) -> None:
+def test_an_election_whose_answer_is_lost_was_won(real_port: Port) -> None:
     async def story(stage: Stage) -> None:
         proxy = await stage.proxy()
         registry, witness = await stage.registry(proxy.address), await stage.registry()
@@ -455,7 +470,7 @@ def test_an_election_whose_answer_is_lost_was_won(port: int) -> None:
         assert await registry.controllers.elect(ONE, timestamp_ms=7) == ControllerEpoch(5, 1)
         assert await witness.controllers.elect(TWO, timestamp_ms=7) is None
 
-    play(port, story)
+    play(real_port, story)
 
 
 def test_nobody_answers() -> None:

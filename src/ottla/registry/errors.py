@@ -42,8 +42,12 @@ class ConnectionLossError(RegistryError):
     """The connection went away before the answer came. A write that was under way may have been done."""
 
 
-class SessionExpiredError(RegistryError):
-    """The session has ended, and its ephemeral nodes with it."""
+class SessionExpiredError(ConnectionLossError):
+    """The session has ended before the answer came, and its ephemeral nodes with it."""
+
+
+class StoreClosedError(RegistryError):
+    """There will be no answer, since the store was closed."""
 
 
 class ControllerMovedError(RegistryError):

@@ -35,6 +35,7 @@ from ottla.registry.errors import (
     RefusedError,
     RegistryError,
     SessionExpiredError,
+    StoreClosedError,
 )
 from ottla.registry.multiread import GET_CHILDREN, GET_DATA, Answer, MultiRead
 from ottla.registry.store import (
@@ -64,7 +65,7 @@ _ERRORS: Final[dict[str, type[RegistryError]]] = {
     "NotEmptyError": NotEmptyError,
     "BadVersionError": BadVersionError,
     "ConnectionLoss": ConnectionLossError,
-    "ConnectionClosedError": ConnectionLossError,
+    "ConnectionClosedError": StoreClosedError,
     "OperationTimeoutError": ConnectionLossError,
     "SessionExpiredError": SessionExpiredError,
 }
@@ -149,17 +150,17 @@ class KazooStore:
         return cast("list[tuple[str, ...] | None]", await self._read_many(GET_CHILDREN, paths))
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
-        made = await self._submit(self._client.create_async(path, data, ephemeral=ephemeral, sequence=sequential))
-        return str(made)
+        create = partial(self._client.create_async, path, data, ephemeral=ephemeral, sequence=sequential)
+        return str(await self._ask(create))
 
     async def set(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> Stat:
-        return _stat(await self._submit(self._client.set_async(path, data, version)))
+        return _stat(await self._ask(partial(self._client.set_async, path, data, version)))
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
-        await self._submit(self._client.delete_async(path, version))
+        await self._ask(partial(self._client.delete_async, path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        return _results(await self._submit(self._transaction(operations).commit_async()))
+        return _results(await self._ask(self._transaction(operations).commit_async))
 
     async def multi_many(self, batches: Iterable[Sequence[Operation]]) -> list[list[Result] | RegistryError]:
         waiting = list(batches)
@@ -204,18 +205,24 @@ class KazooStore:
             if await self._read(partial(self._client.exists_async, path, watch=self._on_watch)) is None:
                 return None
 
+    async def _ask(self, issue: Issue) -> Any:
+        """The answer to one request, sent as soon as there is a connection."""
+        await self._connected.wait()
+        if self._closed:
+            raise StoreClosedError("the store is closed")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        issue().rawlink(partial(self._bridge.post, _settle, answer))
+        return await answer
+
     async def _read(self, issue: Issue) -> Any:
         """The answer to a read, asked again until there is one; None if there is no such node."""
         while True:
-            await self._connected.wait()
-            if self._closed:
-                raise ConnectionLossError("the registry is closed")
             try:
-                return await self._submit(issue())
+                return await self._ask(issue)
             except NoNodeError:
                 return None
-            except (ConnectionLossError, SessionExpiredError):
-                await asyncio.sleep(0)  # the news of the loss may be behind this answer; then wait for the next session
+            except ConnectionLossError:
+                await asyncio.sleep(0)  # the news of the loss may be right behind this answer
 
     async def _read_many(self, opcode: int, paths: Sequence[str]) -> list[Answer]:
         chroot = self._client.chroot
@@ -235,11 +242,6 @@ class KazooStore:
             return await self.multi(operations)
         except RegistryError as error:
             return error
-
-    def _submit(self, answer: Any) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        answer.rawlink(partial(self._bridge.post, _settle, future))
-        return future
 
     def _transaction(self, operations: Sequence[Operation]) -> Any:
         transaction = self._client.transaction()

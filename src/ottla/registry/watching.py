@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.base.scope import TaskScope
 from ottla.registry.changes import Changes
-from ottla.registry.errors import RegistryError
+from ottla.registry.errors import StoreClosedError
 from ottla.registry.store import ChildrenChanged, DataChanged, Stat, Znode
 
 
@@ -83,8 +83,8 @@ class Watching:
             while state.marked:
                 state.marked = False
                 await (self._tell_children if watched.of_children else self._tell_data)(watched, state)
-        except RegistryError:
-            return  # the store is closing
+        except StoreClosedError:
+            return
         finally:
             state.reading = False
 
