@@ -30,6 +30,7 @@ COMPILED = (
     "ottla/keeper/proto",
     "ottla/keeper/quorum",
     "ottla/keeper/server",
+    "ottla/records/walk.py",
 )
 
 
