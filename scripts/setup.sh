@@ -24,4 +24,5 @@ import sys, sysconfig, pathlib
 sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())'
 }
 compiles || scripts/install-tools.sh gcc libc6-dev python3-dev || echo "setup: no C compiler, so Ottla will run uncompiled" >&2
+find src -name '*.so' -delete # or what is not compiled again would hide its newer source
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
