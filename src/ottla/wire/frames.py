@@ -23,13 +23,16 @@ from ottla.wire.table import schema
 
 _REQUEST_HEAD = Struct(">hhih")
 """Key, version, correlation id, length of the client id."""
+_REQUEST_START = Struct(">ihhi")
+"""Length of the frame, key, version, correlation id."""
+_SHORT = Struct(">h")
+_INT = Struct(">i")
+
 _unpack_request_head = _REQUEST_HEAD.unpack_from
 
-_RESPONSE_HEAD = Struct(">i")
-_LENGTH = Struct(">i")
-_LENGTH_BYTES = 4
-
-_FLEXIBLE_FROM = {key: facts[-1] for key, facts in FACTS.items()}
+# Numbers, not members of an enumeration, for every request passes by here.
+_CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
+_FLEXIBLE_FROM = {int(key): facts[-1] for key, facts in FACTS.items()}
 _NEVER = 1 << 16
 
 
@@ -42,7 +45,7 @@ def parse_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]
     """Key, version, correlation id, client id and where the body begins. The key and the version may be unknown."""
     try:
         key, version, correlation_id, size = _unpack_request_head(frame)
-        if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        if version == 0 and key == _CONTROLLED_SHUTDOWN:
             return key, version, correlation_id, None, 8
         pos = 10
         client_id: str | None = None
@@ -63,7 +66,7 @@ def parse_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]
 def parse_response_header(key: int, version: int, frame: Buffer) -> tuple[int, int]:
     """Correlation id, and where the body begins. The key and the version are those of the request."""
     try:
-        (correlation_id,) = _RESPONSE_HEAD.unpack_from(frame)
+        (correlation_id,) = _INT.unpack_from(frame)
         pos = 4
         if is_flexible(key, version) and key != ApiKey.API_VERSIONS:
             pos = skip_tags(frame, pos + 1, frame[pos])
@@ -82,7 +85,7 @@ def response_framer(cls: type[M], version: int) -> Callable[[M, int], list[Buffe
 
     def frame(message: M, correlation_id: int) -> list[Buffer]:
         parts = write(message, bytearray(head(0, correlation_id)))
-        _LENGTH.pack_into(parts[0], 0, sum(map(len, parts)) - _LENGTH_BYTES)
+        _INT.pack_into(parts[0], 0, sum(map(len, parts)) - 4)
         return parts
 
     return frame
@@ -94,17 +97,13 @@ def request_framer(cls: type[M], version: int, client_id: str | None) -> Callabl
     assert key is not None, cls
     name = (client_id or "").encode()
     size = -1 if client_id is None else len(name)
-    has_client_id = key != ApiKey.CONTROLLED_SHUTDOWN or version > 0
-    tail = (_CLIENT_ID_LENGTH.pack(size) + name if has_client_id else b"") + b"\0" * is_flexible(key, version)
+    has_client_id = key != _CONTROLLED_SHUTDOWN or version > 0
+    tail = (_SHORT.pack(size) + name if has_client_id else b"") + b"\0" * is_flexible(key, version)
     write = encoder(cls, version)
 
     def frame(message: M, correlation_id: int) -> list[Buffer]:
         parts = write(message, bytearray(_REQUEST_START.pack(0, key, version, correlation_id) + tail))
-        _LENGTH.pack_into(parts[0], 0, sum(map(len, parts)) - _LENGTH_BYTES)
+        _INT.pack_into(parts[0], 0, sum(map(len, parts)) - 4)
         return parts
 
     return frame
-
-
-_REQUEST_START = Struct(">ihhi")
-_CLIENT_ID_LENGTH = Struct(">h")

@@ -18,7 +18,7 @@ from struct import calcsize
 from typing import Any
 
 from ottla.wire.source import Source
-from ottla.wire.table import PRIMITIVES, Field, Fields, Schema
+from ottla.wire.table import NONE, PRIMITIVES, Field, Fields, Schema
 
 
 def decoder_source(schema: Schema, version: int, names: dict[str, Any]) -> str:
@@ -124,7 +124,7 @@ class _Reading(Source):
                 self.structure(self.schema.structs[field.type], element, field.type)
             else:
                 # An element may not be null, even where the array may.
-                self.sized(field._replace(is_array=False, nullable=field.nullable._replace(high=-1)), element)
+                self.sized(field._replace(is_array=False, nullable=NONE), element)
             self.flush()
             self.line(f"{made}.append({element})")
 

@@ -42,7 +42,6 @@ PRIMITIVES = {
 }
 """Types of a fixed size, with their codes in a ``struct`` format."""
 
-
 _NATURAL = {"string": '""', "bytes": 'b""', "bool": "False", "float64": "0.0", "uuid": "ZERO_UUID"}
 
 

@@ -16,7 +16,7 @@ from struct import calcsize
 from typing import Any
 
 from ottla.wire.source import Source
-from ottla.wire.table import PRIMITIVES, Field, Fields, Schema
+from ottla.wire.table import NONE, PRIMITIVES, Field, Fields, Schema
 
 COPIED_BYTES_MAX = 1024
 """Records up to here are copied: another part in a vectored write costs more than that."""
@@ -68,11 +68,11 @@ class _Writing(Source):
         """An expression that is true when the value is not the field's default."""
         default = field.default_source
         if field.is_array and default == "[]":
-            return f"{value} is None or {value}" if field.nullable.high >= 0 else value
+            return f"{value} is None or {value}" if field.nullable != NONE else value
         if field.is_struct and not field.is_array and field.default != "null":
             inner = self.schema.structs[field.type]
             differences = " or ".join(self.differs(part, f"{value}.{part.attribute}") for part in inner) or "False"
-            return f"{value} is {'None or' if field.nullable.high >= 0 else 'not None and'} ({differences})"
+            return f"{value} is {'None or' if field.nullable != NONE else 'not None and'} ({differences})"
         return f"{value} is not None" if default == "None" else f"{value} != {default}"
 
     def value(self, field: Field, value: str) -> None:
@@ -138,7 +138,7 @@ class _Writing(Source):
             if field.is_struct:
                 self.structure(self.schema.structs[field.type], element)
             else:
-                self.value(field._replace(is_array=False, nullable=field.nullable._replace(high=-1)), element)
+                self.value(field._replace(is_array=False, nullable=NONE), element)
             self.flush()
 
     def nested(self, field: Field, value: str) -> None:
