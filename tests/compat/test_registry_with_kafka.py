@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import pytest
 
@@ -16,9 +17,10 @@ from ottla.metadata.configs import BrokerSources, ConfigEntry, describe_broker, 
 from ottla.metadata.ids import topic_id_from
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.configs import broker_entity, topic_entity
+from ottla.metadata.znodes.orders import encode_partitions, encode_reassignment
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.registry import ChildrenChanged, DataChanged, KazooStore, Registry, ZnodeStore
-from tests.compat.kafka_traffic import carried, nothing_lost, told, traffic
+from tests.compat.kafka_traffic import carried, nothing_lost, settled, told, traffic
 from tests.peers import OttlaKeepers, maven
 from tests.peers.ensemble import JAVA
 from tests.peers.kafka import LIBRARIES, KafkaBrokers
@@ -116,11 +118,16 @@ def test_a_topic_of_ours_is_led_by_kafka_and_every_znode_is_read_and_written_ali
     asyncio.run(delete())
 
 
+def tool(brokers: KafkaBrokers, name: str, *arguments: str) -> str:
+    """Runs one of Kafka's own tools."""
+    command = [*JAVA, "-cp", maven.class_path(LIBRARIES), f"kafka.admin.{name}"]
+    command += ["--bootstrap-server", brokers.bootstrap, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
 def described(mixed: Mixed, *entity: str) -> dict[str, str]:
     """What DescribeConfigs of the real broker says, in the words of its own tool."""
-    command = [*JAVA, "-cp", maven.class_path(LIBRARIES), "kafka.admin.ConfigCommand"]
-    command += ["--bootstrap-server", mixed.brokers.bootstrap, "--describe", "--all", *entity]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = tool(mixed.brokers, "ConfigCommand", "--describe", "--all", *entity)
     lines = re.findall(r"^  ([\w.]+)=(.*)$", said, re.MULTILINE)
     return dict(lines)
 
@@ -158,3 +165,77 @@ def test_settings_are_described_as_kafka_describes_them(mixed: Mixed) -> None:
     ours = {entry.name: shown(entry) for entry in describe_broker(sources)}
     theirs = described(mixed, "--entity-type", "brokers", "--entity-name", "0")
     assert ours == theirs
+
+
+class Recorder:
+    """Everything that was ever seen in a tree, taken again and again in a thread of its own."""
+
+    def __init__(self, connect: str) -> None:
+        self.seen: set[tuple[str, bytes]] = set()
+        self._connect = connect
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._record()))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    async def _record(self) -> None:
+        async with KazooStore(self._connect) as store:
+            while not self._stopping.is_set():
+                self.seen.update((path, data) for path, data in (await tree(store)).items() if data)
+
+
+async def order(connect: str, path: str, data: bytes) -> None:
+    """Leaves an order for the controller and waits until it has taken it."""
+    async with KazooStore(connect) as store:
+        await store.create(path, data)
+        root, _, name = path.rpartition("/")
+        await gone(store, root, name)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_every_znode_of_three_busy_brokers_is_read_and_written_alike(tmp_path: Path) -> None:
+    authorizer = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+    moved = [TopicPartition("moved", number) for number in range(4)]
+    with (
+        OttlaKeepers(1, tmp_path) as keepers,
+        KafkaBrokers(3, keepers.hosts, tmp_path, settings=authorizer) as brokers,
+        Recorder(keepers.hosts) as recorder,
+        traffic(brokers, tmp_path / "traffic.log") as program,
+    ):
+        told(program, "create moved 4 2")
+        told(program, "start moved")
+        carried(program, "moved", more=50)
+        turned = {where: (BrokerId(2), BrokerId(where.partition % 2)) for where in moved}
+        asyncio.run(order(keepers.hosts, paths.REASSIGN_PARTITIONS, encode_reassignment(turned)))
+        asyncio.run(order(keepers.hosts, paths.PREFERRED_REPLICA_ELECTION, encode_partitions(moved)))
+        rule = ("--add", "--allow-principal", "User:bob", "--operation", "Read", "--topic", "moved")
+        tool(brokers, "AclCommand", *rule)
+        tool(brokers, "AclCommand", *rule, "--resource-pattern-type", "prefixed")
+        quota = (
+            "--alter",
+            "--add-config",
+            "producer_byte_rate=9000000",
+            "--entity-type",
+            "users",
+            "--entity-name",
+            "a b/c",
+        )
+        tool(brokers, "ConfigCommand", *quota, "--entity-type", "clients", "--entity-default")
+        settled(program, "moved", without=None)
+        brokers.kill(2)
+        settled(program, "moved", without=2)
+        carried(program, "moved", more=50)
+        nothing_lost(program, "moved")
+    wrong = {(path, data) for path, data in recorder.seen if again(path, data) != data}
+    assert not wrong
+    kinds = {path.split("/")[1] for path, _ in recorder.seen}
+    assert {"kafka-acl", "kafka-acl-extended", "kafka-acl-changes", "kafka-acl-extended-changes", "config"} <= kinds
+    assert any(b'"adding_replicas":{"' in data for _, data in recorder.seen)
+    assert any(path.startswith("/config/users/a%20b%2Fc/clients/") for path, _ in recorder.seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +34,8 @@ SETTINGS = {
 class KafkaBrokers:
     """``count`` brokers, with the ids 0, 1, ..."""
 
-    def __init__(self, count: int, connect: str, directory: Path) -> None:
+    def __init__(self, count: int, connect: str, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        self.settings = {**SETTINGS, **(settings or {})}
         self.ports = free_ports(count)
         self.brokers = [self._make(number, port, connect, directory) for number, port in enumerate(self.ports)]
 
@@ -42,7 +44,7 @@ class KafkaBrokers:
         folder.mkdir(parents=True)
         replicas = str(min(len(self.ports), 3))
         settings = {
-            **SETTINGS,
+            **self.settings,
             "broker.id": str(number),
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "zookeeper.connect": connect,

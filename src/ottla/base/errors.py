@@ -5,6 +5,8 @@
     ├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
     ├── DiskError                  the disk refused; what it holds is not known any more (ottla.keeper.disk)
     ├── RemoteProtocolError        the peer sent what the protocol does not allow
+    ├── ZnodeError and others      a description of a cluster that cannot be (ottla.metadata.errors)
+    ├── RegistryError              what the ensemble answers instead of a result (ottla.registry.errors)
     └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
 
 What else is raised is a mistake of ours, and nobody but the outermost boundary catches it.
