@@ -19,6 +19,7 @@ from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.brokers import Endpoint
 from ottla.metadata.znodes.cluster import FinalizedFeatures, ProducerIdBlock
 from ottla.metadata.znodes.configs import ConfigClient, ConfigEntity, broker_entity, topic_entity
+from ottla.metadata.znodes.orders import encode_partitions, encode_reassignment
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.registry import (
     BadVersionError,
@@ -356,12 +357,12 @@ def test_the_first_cluster_id_stays_and_news_are_taken_once(port: Port) -> None:
         ids = await asyncio.gather(first.cluster.cluster_id("A"), second.cluster.cluster_id("B"))
         assert ids[0] == ids[1]
         await first.cluster.make_features(FinalizedFeatures({}))
-        await first.cluster.announce_isr_change([T0, T1])
-        await second.cluster.announce_log_dir_failure(TWO)
+        await first.orders.announce_isr_change([T0, T1])
+        await second.orders.announce_log_dir_failure(TWO)
         epoch = await elected(first)
-        assert await first.cluster.take_isr_changes(epoch) == {T0, T1}
-        assert await first.cluster.take_isr_changes(epoch) == set()
-        assert await first.cluster.take_log_dir_failures(epoch) == {TWO}
+        assert await first.orders.take_isr_changes(epoch) == {T0, T1}
+        assert await first.orders.take_isr_changes(epoch) == set()
+        assert await first.orders.take_log_dir_failures(epoch) == {TWO}
         await first.brokers.register(registration(ONE))
         await first.topics.create("t", TOPIC, {"a": "b"})
         image = await second.read_image()
@@ -371,6 +372,27 @@ def test_the_first_cluster_id_stays_and_news_are_taken_once(port: Port) -> None:
         assert image.topics["t"].assignment == TOPIC
         assert image.topic_config("t") == {"a": "b"}
         assert image.features == FinalizedFeatures({})
+
+    play(port, story)
+
+
+def test_orders_are_told_and_finished(port: Port) -> None:
+    async def story(stage: Stage) -> None:
+        registry, tool = await stage.registry(), await stage.store()
+        epoch = await elected(registry)
+        assert await registry.orders.reassignment() is None
+        registry.orders.watch()
+        await tool.create(paths.REASSIGN_PARTITIONS, encode_reassignment({T0: (TWO,)}))
+        await tool.create(paths.PREFERRED_REPLICA_ELECTION, encode_partitions([T0, T1]))
+        await until(registry.store.events(), lambda event: isinstance(event, DataChanged) and event.znode is not None)
+        assert await registry.orders.reassignment() == {T0: (TWO,)}
+        assert await registry.orders.preferred_election() == (T0, T1)
+        for _ in range(2):
+            await registry.orders.finish_reassignment(epoch)
+            await registry.orders.finish_preferred_election(epoch)
+        assert await registry.orders.preferred_election() is None
+        assert await registry.cluster.generate_broker_id(reserved_max=1000) == 1001
+        assert await registry.cluster.generate_broker_id(reserved_max=1000) == 1002
 
     play(port, story)
 

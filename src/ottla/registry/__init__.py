@@ -4,7 +4,7 @@ store           the seam: a tree of znodes in asyncio
 kazoostore      the seam over kazoo, on our keepers or on Apache ZooKeeper
 watching        one-time watches made into values that are never missed; ``changes`` is their stream
 guard           writes that count only while their writer is the controller
-brokers, controllers, topics, configs, cluster      what Kafka does with its znodes
+brokers, controllers, topics, configs, orders, cluster      what Kafka does with its znodes
 registry        all of it together
 
 async with KazooStore("host:2181/kafka") as store:

@@ -1,14 +1,10 @@
-"""What there is one of in a cluster, and the news that brokers leave for the controller.
-
-News are sequential nodes: the controller takes them, all at once, and deletes what it took.
-"""
+"""What there is one of in a cluster: the paths that are always there, its id, its features, the next producer ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from ottla.metadata.ids import BrokerId, TopicPartition
-from ottla.metadata.image import ControllerEpoch
+from ottla.metadata.ids import BrokerId
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.cluster import (
     FinalizedFeatures,
@@ -20,15 +16,8 @@ from ottla.metadata.znodes.cluster import (
     encode_features,
     encode_producer_ids,
 )
-from ottla.metadata.znodes.orders import (
-    decode_log_dir_event,
-    decode_partitions,
-    encode_log_dir_event,
-    encode_partitions,
-)
 from ottla.registry.errors import BadVersionError, ConnectionLossError, NodeExistsError, RefusedError
-from ottla.registry.guard import guarded_many
-from ottla.registry.store import Delete, ZnodeStore
+from ottla.registry.store import ZnodeStore
 
 
 class Cluster:
@@ -79,43 +68,15 @@ class Cluster:
             else:
                 return block
 
-    async def announce_isr_change(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell the controller that these partitions have a new ISR (brokers without AlterPartition do)."""
-        await self._announce(paths.ISR_CHANGE_PREFIX, encode_partitions(partitions))
-
-    async def announce_log_dir_failure(self, broker_id: BrokerId) -> None:
-        await self._announce(paths.LOG_DIR_EVENT_PREFIX, encode_log_dir_event(broker_id))
-
-    async def take_isr_changes(self, controller: ControllerEpoch) -> set[TopicPartition]:
-        """The partitions that were announced; the announcements are gone afterwards."""
-        taken = await self._take(paths.ISR_CHANGES, controller)
-        return {where for path, data in taken.items() for where in decode_partitions(path, data)}
-
-    async def take_log_dir_failures(self, controller: ControllerEpoch) -> set[BrokerId]:
-        """The brokers that announced the failure of a log directory; the announcements are gone afterwards."""
-        taken = await self._take(paths.LOG_DIR_EVENTS, controller)
-        return {decode_log_dir_event(path, data) for path, data in taken.items()}
-
-    def watch(self) -> None:
-        """Have the news of brokers told as they come."""
-        self._store.watch_children(paths.ISR_CHANGES)
-        self._store.watch_children(paths.LOG_DIR_EVENTS)
-
-    async def _take(self, root: str, controller: ControllerEpoch) -> dict[str, bytes]:
-        listed = [f"{root}/{name}" for name in await self._store.children(root) or ()]
-        found = await self._store.get_many(listed)
-        taken = {path: znode.data for path, znode in zip(listed, found, strict=True) if znode is not None}
-        await guarded_many(self._store, controller, [[Delete(path)] for path in taken])
-        return taken
-
-    async def _announce(self, prefix: str, data: bytes) -> None:
+    async def generate_broker_id(self, *, reserved_max: int) -> BrokerId:
+        """A number for a broker that was given none: larger than all reserved ones, and nobody else's."""
         while True:
             try:
-                await self._store.create(prefix, data, sequential=True)
+                stat = await self._store.set(paths.BROKER_SEQ_ID, b"")
             except ConnectionLossError:
-                continue  # an announcement too many does no harm
+                continue  # a number that was drawn and then not known is lost, and that is all
             else:
-                return
+                return BrokerId(reserved_max + stat.version)
 
     async def _create(self, path: str, data: bytes) -> None:
         while True:

@@ -7,6 +7,7 @@ from ottla.registry.brokers import Brokers
 from ottla.registry.cluster import Cluster
 from ottla.registry.configs import Configs
 from ottla.registry.controllers import Controllers
+from ottla.registry.orders import Orders
 from ottla.registry.store import ZnodeStore
 from ottla.registry.topics import Topics
 
@@ -20,6 +21,7 @@ class Registry:
         self.cluster = Cluster(store)
         self.configs = Configs(store)
         self.controllers = Controllers(store)
+        self.orders = Orders(store)
         self.topics = Topics(store)
 
     async def read_image(self) -> Image:

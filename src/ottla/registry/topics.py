@@ -170,6 +170,10 @@ class Topics:
         self._store.watch_children(paths.TOPICS)
         self._store.watch_children(paths.DELETE_TOPICS)
 
+    def watch_assignment(self, name: str) -> None:
+        """Have the znode of one topic told when its partitions change."""
+        self._store.watch_data(paths.topic(name))
+
     async def _write(
         self,
         states: Mapping[TopicPartition, LeaderAndIsr],
