@@ -1,0 +1,139 @@
+r"""Small text files, byte for byte as Kafka writes them.
+
+recovery-point-offset-checkpoint    ┐  0\n COUNT\n then a line ``TOPIC PARTITION OFFSET`` for each
+log-start-offset-checkpoint         │
+replication-offset-checkpoint       │
+cleaner-offset-checkpoint           ┘
+leader-epoch-checkpoint                0\n COUNT\n then a line ``EPOCH START_OFFSET`` for each
+partition.metadata                     version: 0\n topic_id: ID
+meta.properties                        broker.id, version, cluster.id
+.kafka_cleanshutdown                   {"version":0,"brokerEpoch":-1}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from ottla.base.errors import CorruptionError
+from ottla.base.properties import format_properties, parse_properties
+from ottla.log.files import read_if_there, write_whole
+
+_VERSION = "0"
+_PARTITION_METADATA = re.compile(r"version: (\d+)\s+topic_id: (\S+)\s*")
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, int]:
+    """An offset checkpoint; empty where there is no file yet."""
+    offsets = {}
+    for line in _read_lines(path):
+        try:
+            topic, partition, offset = line.split()
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError as error:
+            raise CorruptionError(f"{path}: malformed line {line!r}") from error
+    return offsets
+
+
+def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    _write_lines(path, (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()))
+
+
+def read_epochs(path: Path) -> list[tuple[int, int]]:
+    """Leader epochs and their start offsets."""
+    found = []
+    for line in _read_lines(path):
+        try:
+            epoch, start_offset = line.split()
+            found.append((int(epoch), int(start_offset)))
+        except ValueError as error:
+            raise CorruptionError(f"{path}: malformed line {line!r}") from error
+    return found
+
+
+def write_epochs(path: Path, epochs: Iterable[tuple[int, int]]) -> None:
+    _write_lines(path, (f"{epoch} {start_offset}" for epoch, start_offset in epochs))
+
+
+def read_topic_id(path: Path) -> UUID | None:
+    """What ``partition.metadata`` holds; None where there is no such file."""
+    data = read_if_there(path)
+    if data is None:
+        return None
+    match = _PARTITION_METADATA.fullmatch(data.decode())
+    if match is None or match[1] != _VERSION:
+        raise CorruptionError(f"{path} cannot be read: {data!r}")
+    return UUID(bytes=urlsafe_b64decode(match[2] + "=="))
+
+
+def write_topic_id(path: Path, topic_id: UUID) -> None:
+    text = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    write_whole(path, f"version: {_VERSION}\ntopic_id: {text}".encode())
+
+
+class MetaProperties(NamedTuple):
+    """Whom a log directory belongs to."""
+
+    broker_id: int
+    cluster_id: str
+
+
+def read_meta_properties(path: Path) -> MetaProperties | None:
+    data = read_if_there(path)
+    if data is None:
+        return None
+    properties = parse_properties(data.decode())
+    try:
+        broker_id = properties.get("broker.id") or properties["node.id"]
+        return MetaProperties(int(broker_id), properties["cluster.id"])
+    except (KeyError, ValueError) as error:
+        raise CorruptionError(f"{path} cannot be read: {error}") from error
+
+
+def write_meta_properties(path: Path, meta: MetaProperties) -> None:
+    pairs = (("broker.id", str(meta.broker_id)), ("version", _VERSION), ("cluster.id", meta.cluster_id))
+    write_whole(path, format_properties(pairs).encode())
+
+
+def write_clean_shutdown(path: Path, *, broker_epoch: int) -> None:
+    document = {"version": 0, "brokerEpoch": broker_epoch}
+    write_whole(path, json.dumps(document, separators=(",", ":")).encode())
+
+
+def read_clean_shutdown(path: Path) -> int | None:
+    """The epoch of the broker that stopped cleanly (-1: not known); None if none did."""
+    data = read_if_there(path)
+    if data is None:
+        return None
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1  # Kafka before 3.7 leaves the file empty
+
+
+def _read_lines(path: Path) -> list[str]:
+    data = read_if_there(path)
+    if data is None:
+        return []
+    lines = data.decode().splitlines()
+    if len(lines) < 2 or lines[0].strip() != _VERSION or lines[1].strip() != str(len(lines) - 2):
+        raise CorruptionError(f"{path}: version or number of lines is wrong")
+    return lines[2:]
+
+
+def _write_lines(path: Path, entries: Iterable[str]) -> None:
+    lines = list(entries)
+    write_whole(path, "".join(f"{line}\n" for line in (_VERSION, str(len(lines)), *lines)).encode())

@@ -1,0 +1,305 @@
+"""Opens a log: at once after a clean stop, else by reading what a crash may have torn.
+
+Theory of operation
+-------------------
+After a clean stop nothing is read: sizes of files and the recovery point say everything. Otherwise every batch from the
+segment of the recovery point on is read and its checksum computed, and what is derived from batches (both indexes, aborted
+transactions, epochs, producer state) is built anew in the same pass.
+
+What is damaged is judged by where it lies:
+
+    behind the recovery point     never synced: a crash tears it, at any byte and in any order of pages. The log is cut
+                                  behind the last whole batch and later segments go; ``Recovery`` says what was lost, for
+                                  whoever decides whether this replica may lead.
+    before the recovery point     was synced once: no crash explains it. ``CorruptionError``, nothing is touched: records
+                                  that were acknowledged are never dropped silently, the partition is fetched again or
+                                  repaired by hand.
+
+What the cleaner was at when it died is finished or undone first: ``.cleaned`` files are incomplete and go, ``.swap`` files
+are complete and take the places of the segments they were made from.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from ottla.base.errors import CorruptionError
+from ottla.log.checkpoints import TopicPartition
+from ottla.log.config import LogConfig
+from ottla.log.epochs import LeaderEpochCache
+from ottla.log.files import (
+    DELETED_SUFFIX,
+    TEMPORARY_SUFFIX,
+    Health,
+    OpenFile,
+    fsync_directory,
+    read_at,
+    remove_if_there,
+)
+from ottla.log.log import LEADER_EPOCH_CHECKPOINT, Log
+from ottla.log.producers import ProducerState, snapshot_path
+from ottla.log.replay import load_producers, marker_of, note_completed, remove_stray_snapshots
+from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Located, Segment, is_plausible, segment_path
+from ottla.records import check_batch
+from ottla.records.batch import HEADER_BYTES, Frame, read_header
+from ottla.records.errors import RecordsError
+
+logger = logging.getLogger(__name__)
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+_CHUNK_BYTES = 1 << 20
+
+
+class Recovery(NamedTuple):
+    """What loading a log took."""
+
+    segments_read: int = 0
+    truncated_bytes: int = 0
+    """Behind the last whole batch, in its segment."""
+    segments_dropped: int = 0
+    """Behind that segment."""
+
+
+class Loading(NamedTuple):
+    """Where a log lies and what is known of it from outside."""
+
+    directory: Path
+    topic_partition: TopicPartition
+    config: LogConfig
+    health: Health
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    clean: bool = False
+
+
+def load_log(
+    loading: Loading, *, now_ms: int, lower_recovery_point: Callable[[], None], random: Random | None = None
+) -> tuple[Log, Recovery]:
+    """Open the log in a directory, empty or not, after repairing what a crash explains."""
+    with loading.health.guard(f"loading of {loading.topic_partition}"):
+        _finish_what_was_begun(loading.directory)
+        segments = _open_segments(loading, now_ms=now_ms)
+        log_start_offset = max(loading.log_start_offset, segments[0].base_offset)
+        epochs = LeaderEpochCache(loading.directory / LEADER_EPOCH_CHECKPOINT)
+        producers = ProducerState(expiration_ms=loading.config.producer_id_expiration_ms)
+        recovery = Recovery()
+        if loading.clean:
+            end = _end_after_clean_stop(loading, segments[-1])
+        else:
+            pass_ = _RecoveryPass(loading, segments, epochs, producers)
+            recovery, end = pass_.run(log_start_offset, now_ms=now_ms)
+        # A start behind the end is left by a truncation that the crash cut short.
+        log_start_offset = min(log_start_offset, end)
+        epochs.truncate_from_end(end)
+        epochs.truncate_from_start(log_start_offset)
+        remove_stray_snapshots(loading.directory, segments, end=end)
+        snapshot_offset = load_producers(
+            producers, loading.directory, segments, start=log_start_offset, end=end, now_ms=now_ms
+        )
+        segments[-1].activate(now_ms=now_ms)
+        log = Log(
+            loading.directory,
+            loading.topic_partition,
+            loading.config,
+            segments,
+            epochs=epochs,
+            producers=producers,
+            log_start_offset=log_start_offset,
+            log_end_offset=end,
+            recovery_point=loading.recovery_point if not loading.clean else end,
+            health=loading.health,
+            lower_recovery_point=lower_recovery_point,
+            snapshot_offset=snapshot_offset,
+            now_ms=now_ms,
+            random=random,
+        )
+        if not loading.clean:
+            # A killed process leaves in the page cache what is believed from here on.
+            log.flush(now_ms=now_ms)
+        return log, recovery
+
+
+def _finish_what_was_begun(directory: Path) -> None:
+    names = sorted(path.name for path in directory.iterdir())
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            remove_if_there(directory / name)
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    for name in swaps:
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            _remove_replaced(directory / name)
+    for name in swaps:
+        (directory / name).replace(directory / name.removesuffix(SWAP_SUFFIX))
+    if swaps:
+        fsync_directory(directory)
+
+
+def _remove_replaced(swap: Path) -> None:
+    """The segments that a compacted one was made from lie within its offsets."""
+    base_offset = int(swap.name.split(".")[0])
+    last_offset = base_offset
+    file = OpenFile(swap, os.O_RDONLY)
+    for located in verified(file, swap.stat().st_size):
+        last_offset = located.header.last_offset
+    for path in sorted(swap.parent.glob(f"*{LOG_SUFFIX}"), reverse=True):
+        if base_offset <= int(path.stem) <= last_offset:
+            for suffix in SUFFIXES:
+                remove_if_there(path.with_suffix(suffix))
+
+
+def _open_segments(loading: Loading, *, now_ms: int) -> list[Segment]:
+    directory, config = loading.directory, loading.config
+    names = {path.name for path in directory.iterdir()}
+    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX))
+    for name in names:
+        stem, dot, suffix = name.partition(".")
+        if dot + suffix in SUFFIXES and f"{stem}{LOG_SUFFIX}" not in names:
+            remove_if_there(directory / name)
+    if not bases:
+        return [Segment.create(directory, loading.log_start_offset, config, now_ms=now_ms)]
+    segments = [Segment.open(directory, base_offset, config) for base_offset in bases]
+    for segment in segments:
+        try:
+            segment.offset_index.open_sealed()
+            segment.time_index.open_sealed()
+        except (FileNotFoundError, CorruptionError) as error:
+            logger.warning("%s: an index is built anew: %s", loading.topic_partition, error)
+            _rebuild_indexes(segment)
+    return segments
+
+
+def _rebuild_indexes(segment: Segment) -> None:
+    """Indexes of a segment that may be cut later, if a crash tore it: they end where whole batches end."""
+    segment.begin_rebuild(transactions=False)
+    for located in verified(segment.file, segment.size):
+        segment.rebuild(located)
+    segment.seal()
+
+
+def _end_after_clean_stop(loading: Loading, active: Segment) -> int:
+    """The recovery point, if a snapshot of the producers agrees that the log was closed there."""
+    end = loading.recovery_point
+    if end >= active.base_offset and snapshot_path(loading.directory, end).exists():
+        return end
+    return active.next_offset()
+
+
+def verified(file: OpenFile, end: int) -> Iterator[Located]:
+    """The whole batches from the start of a file, each with its checksum found right, up to the first that is not."""
+    position, next_offset = 0, -1
+    chunk, chunk_at = b"", 0
+    while end - position >= HEADER_BYTES:
+        at = position - chunk_at
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_at, at = read_at(file.fd, _CHUNK_BYTES, position), position, 0
+            if len(chunk) < HEADER_BYTES:
+                return
+        header = read_header(chunk, at)
+        if not is_plausible(header) or position + header.size > end or header.base_offset < next_offset:
+            return
+        if at + header.size > len(chunk):
+            chunk, chunk_at, at = read_at(file.fd, max(_CHUNK_BYTES, header.size), position), position, 0
+        try:
+            check_batch(chunk, Frame(at, header.size, header.magic, header.base_offset))
+        except RecordsError:
+            return
+        yield Located(position, header)
+        position += header.size
+        next_offset = header.next_offset
+
+
+class _RecoveryPass:
+    """One pass over the segments that may be torn."""
+
+    def __init__(
+        self, loading: Loading, segments: list[Segment], epochs: LeaderEpochCache, producers: ProducerState
+    ) -> None:
+        self._loading = loading
+        self._segments = segments
+        self._epochs = epochs
+        self._producers = producers
+
+    def run(self, log_start_offset: int, *, now_ms: int) -> tuple[Recovery, int]:
+        """Read from the segment of the recovery point on, and cut; what was done, and where the log ends."""
+        segments = self._segments
+        first = 0
+        while first + 1 < len(segments) and segments[first + 1].base_offset <= self._loading.recovery_point:
+            first += 1
+        base_offset = segments[first].base_offset
+        load_producers(
+            self._producers,
+            self._loading.directory,
+            segments[:first],
+            start=log_start_offset,
+            end=base_offset,
+            now_ms=now_ms,
+        )
+        read, end = 0, base_offset
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            read += 1
+            end, lost = self._recover(segment)
+            if lost or (number + 1 < len(segments) and end > segments[number + 1].base_offset):
+                return Recovery(read, lost, self._drop_behind(number)), end
+        self._check_end(end)
+        return Recovery(read), end
+
+    def _recover(self, segment: Segment) -> tuple[int, int]:
+        """Read one segment and build anew what is derived from it; where it ends, and how much was cut off."""
+        whole = 0
+        end = segment.base_offset
+        segment.begin_rebuild(transactions=True)
+        for located in verified(segment.file, segment.size):
+            header = located.header
+            if header.base_offset < segment.base_offset:
+                break
+            segment.rebuild(located)
+            if header.partition_leader_epoch > self._epochs.latest:
+                self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            completed = self._producers.replay(header, marker_of(segment, located))
+            if completed is not None:
+                note_completed(segment, self._producers, completed)
+            whole = located.position + header.size
+            end = header.next_offset
+        lost = segment.size - whole
+        if lost:
+            self._check_end(end, damaged=segment_path(segment.directory, segment.base_offset, LOG_SUFFIX), at=whole)
+            logger.warning(
+                "%s: segment %d is torn at byte %d, %d bytes are cut off",
+                self._loading.topic_partition,
+                segment.base_offset,
+                whole,
+                lost,
+            )
+            segment.cut(whole)
+        segment.seal()
+        return end, lost
+
+    def _check_end(self, end: int, *, damaged: Path | None = None, at: int = 0) -> None:
+        recovery_point = self._loading.recovery_point
+        if end < recovery_point:
+            where = f"{damaged} is damaged at byte {at}" if damaged else f"the log ends at {end}"
+            raise CorruptionError(
+                f"{self._loading.topic_partition}: {where}, but everything before offset {recovery_point} was on disk. "
+                f"No record was touched; remove the partition's directory to fetch it again from its leader"
+            )
+
+    def _drop_behind(self, number: int) -> int:
+        dropped = self._segments[number + 1 :]
+        for segment in reversed(dropped):
+            logger.warning(
+                "%s: segment %d lies behind a torn one and is dropped",
+                self._loading.topic_partition,
+                segment.base_offset,
+            )
+            segment.remove()
+        del self._segments[number + 1 :]
+        if dropped:
+            fsync_directory(self._loading.directory)
+        return len(dropped)

@@ -1,0 +1,622 @@
+"""A log: the records of one partition replica on disk, appended at one end and deleted at the other.
+
+Theory of operation
+-------------------
+A log is a row of segments that lie one behind the other; the first offset of each is in memory, so an offset is found by
+bisection, the index of one segment, and a scan over a few headers.
+
+    log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset
+    recovery_point ≤ log_end_offset: everything before it is on disk, whatever happens
+
+*Append.* The leader validates a batch and gives it its offsets; a follower takes batches as the leader has them. Either
+way it is one write for a call. The order of the acts is: refuse what is to be refused, roll, note a new leader epoch, write,
+and only then believe: producer state, transactions, ``log_end_offset``. If the write fails, the segment is cut back, nothing
+was believed, and the directory is offline.
+
+*Flush.* Appends go into the page cache. ``flush_due`` says when ``flush.messages`` or ``flush.ms`` ask for more, or a
+sealed segment is not on disk yet; ``begin_flush`` takes down what to sync, ``Flush.sync`` may run in another thread while
+appends go on, and ``finish_flush`` moves the recovery point. However many appends came in between, it is one sync.
+
+*Truncate.* The recovery point is lowered on disk first: behind it, damage is the work of a crash and is cut off; before
+it, damage is corruption and is never cut silently (``loader``). Then segments go, newest first, so a crash in between leaves
+a longer prefix of the same log.
+
+*Delete.* Files get the suffix ``.deleted`` at once and are removed ``file.delete.delay.ms`` later, when no fetch reads them.
+
+All methods but ``Flush.sync`` belong to one thread. Time is an argument.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from ottla.log.checkpoints import TopicPartition
+from ottla.log.config import LogConfig
+from ottla.log.epochs import EpochEndOffset, LeaderEpochCache
+from ottla.log.errors import OffsetOutOfRangeError, OutOfOrderOffsetsError, RecordListTooLargeError
+from ottla.log.files import DELETED_SUFFIX, Health, OpenFile, fsync_directory, remove_if_there, write_whole
+from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
+from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
+from ottla.log.segment import FileRange, Located, Segment
+from ottla.log.txnindex import AbortedTxn
+from ottla.records import AppendOrigin, BatchHeader, EndTransactionMarker, check_batch, frames, read_batch, validate
+from ottla.records.batch import MAGIC, NO_TIMESTAMP
+from ottla.records.control import read_marker
+from ottla.records.errors import CorruptMessageError
+
+logger = logging.getLogger(__name__)
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+
+
+class AppendInfo(NamedTuple):
+    """What became of an append."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    """-1 where records keep the time of their creation."""
+    log_start_offset: int
+    duplicate: bool = False
+    """It had been appended before; the offsets are those of then."""
+
+
+class Fetched(NamedTuple):
+    """Where the batches from an offset on lie. The last one may be cut off; without ``range`` there are none yet."""
+
+    range: FileRange | None
+    upper_bound: int
+    """No record in the range has this offset or a larger one."""
+
+
+class FoundOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Flush:
+    """What one flush has to put on disk; ``sync`` may run in any thread."""
+
+    def __init__(self, directory: Path, files: list[OpenFile], offset: int, count: int) -> None:
+        self.offset = offset
+        self.segment_count = count
+        self._directory = directory
+        self._files = files
+
+    def sync(self) -> None:
+        for file in self._files:
+            os.fsync(file.fd)
+        fsync_directory(self._directory)
+
+
+class Log:
+    """One partition's log, opened by ``loader``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        segments: list[Segment],
+        *,
+        epochs: LeaderEpochCache,
+        producers: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        health: Health,
+        lower_recovery_point: Callable[[], None],
+        snapshot_offset: int,
+        now_ms: int,
+        random: Random | None = None,
+    ) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.recovery_point = min(recovery_point, log_end_offset)
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._health = health
+        self._lower_recovery_point = lower_recovery_point
+        self._random = random or Random()
+        self._last_flush_ms = now_ms
+        self._doomed: list[tuple[int, list[Path]]] = []
+        self._snapshot_offset = snapshot_offset
+        self.configure(config)
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    def configure(self, config: LogConfig) -> None:
+        """Take on a new configuration; segments that exist keep their index size."""
+        self._config = config
+        self._rules = config.rules()
+        for segment in self._segments:
+            segment._config = config
+        self._draw_jitter()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here every transaction is decided, and the decision replicated."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    # ------------------------------------------------------------------ append
+
+    def append_as_leader(
+        self, data: bytes, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendInfo:
+        """Validate one batch, or one set of old messages, and append it with the next offsets.
+
+        Raises what ``validate`` and the producer state refuse it with; then nothing has changed.
+        """
+        self._health.check()
+        header, parts = validate(
+            data,
+            self._rules,
+            base_offset=self.log_end_offset,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+        )
+        marker = None
+        if header.producer_id >= 0:
+            marker = read_marker(data) if header.is_control else None
+            if origin is AppendOrigin.CLIENT:
+                duplicate = self.producers.find_duplicate(header)
+                if duplicate is not None:
+                    return AppendInfo(
+                        duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
+                    )
+            self.producers.check(header, marker, from_client=origin is AppendOrigin.CLIENT)
+        self._append(parts, ((header, marker),), header.size, now_ms=now_ms)
+        append_time = now_ms if header.timestamp_type else NO_TIMESTAMP
+        return AppendInfo(header.base_offset, header.last_offset, append_time, self.log_start_offset)
+
+    def append_as_follower(self, data: bytes, *, now_ms: int) -> AppendInfo | None:
+        """Append batches as the leader has them; None if there is no whole one."""
+        self._health.check()
+        batches, size = self._check_replicated(data)
+        if not batches:
+            return None
+        self._append((memoryview(data)[:size],), batches, size, now_ms=now_ms)
+        return AppendInfo(batches[0][0].base_offset, batches[-1][0].last_offset, NO_TIMESTAMP, self.log_start_offset)
+
+    def _check_replicated(self, data: bytes) -> tuple[list[tuple[BatchHeader, EndTransactionMarker | None]], int]:
+        batches = []
+        end, size = self.log_end_offset, 0
+        for frame in frames(data):
+            if frame.magic != MAGIC:
+                raise CorruptMessageError(f"{self.topic_partition}: the leader sent magic {frame.magic}")
+            header = check_batch(data, frame)
+            if header.base_offset < end or header.last_offset_delta < 0:
+                raise OutOfOrderOffsetsError(
+                    f"{self.topic_partition}: the leader sent offset {header.base_offset}, the log ends at {end}"
+                )
+            end = header.next_offset
+            size = frame.position + frame.size
+            batches.append((header, read_marker(data, frame.position) if header.is_control else None))
+        return batches, size
+
+    def _append(
+        self,
+        parts: Sequence[bytes | memoryview],
+        batches: Sequence[tuple[BatchHeader, EndTransactionMarker | None]],
+        size: int,
+        *,
+        now_ms: int,
+    ) -> None:
+        if size > self._config.segment_bytes:
+            raise RecordListTooLargeError(f"{size} bytes do not fit into a segment of {self._config.segment_bytes}")
+        first, last = batches[0][0], batches[-1][0]
+        try:
+            if self.active.should_roll(
+                size,
+                max_timestamp=max(header.max_timestamp for header, _ in batches),
+                last_offset=last.last_offset,
+                now_ms=now_ms,
+                jitter_ms=self._jitter_ms,
+            ):
+                self._roll(first.base_offset, now_ms=now_ms)
+            for header, _ in batches:
+                if header.partition_leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self.active.append(parts, [header for header, _ in batches])
+            for header, marker in batches:
+                self._believe(header, marker)
+        except OSError as error:
+            raise self._health.failed(f"append to {self.topic_partition}", error) from error
+        self.log_end_offset = last.next_offset
+
+    def _believe(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        completed = self.producers.replay(header, marker)
+        if completed is not None:
+            note_completed(self.active, self.producers, completed)
+
+    # ------------------------------------------------------------------ read
+
+    def read(self, offset: int, max_bytes: int, *, upper: int | None = None, min_one: bool = True) -> Fetched:
+        """Where the batches from ``offset`` on lie, up to ``max_bytes`` and to the offset ``upper``.
+
+        With ``min_one``, the first batch is whole however large it is. What is found ends with its segment.
+        """
+        self._health.check()
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: offset {offset}, the log is [{self.log_start_offset}, {self.log_end_offset})"
+            )
+        upper = self.log_end_offset if upper is None else min(upper, self.log_end_offset)
+        if offset >= upper:
+            return Fetched(None, offset)
+        try:
+            for number in range(self._number(offset), len(self._segments)):
+                segment = self._segments[number]
+                located = segment.locate(offset)
+                if located is not None:
+                    return self._range(number, located, max_bytes, upper, min_one=min_one)
+        except OSError as error:
+            raise self._health.failed(f"read of {self.topic_partition}", error) from error
+        return Fetched(None, upper)
+
+    def _range(self, number: int, located: Located, max_bytes: int, upper: int, *, min_one: bool) -> Fetched:
+        segment = self._segments[number]
+        end = self._end_offset(number)
+        size = segment.size
+        if upper < end:
+            behind = segment.locate(upper)
+            size = segment.size if behind is None else behind.position
+            end = upper
+        wanted = max(max_bytes, located.header.size) if min_one else max_bytes
+        length = min(wanted, size - located.position)
+        if length <= 0:
+            return Fetched(None, located.header.base_offset)
+        if located.position + length < size:
+            end = min(end, segment.upper_bound(located.position + length) or end)
+        return Fetched(FileRange(segment.file, located.position, length), end)
+
+    def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that reach into ``[start, upper_bound)``, for read_committed fetches."""
+        found = []
+        for segment in self._segments[self._number(start) :]:
+            for aborted in segment.txn_index.all():
+                if aborted.last_offset >= start and aborted.first_offset < upper_bound:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= upper_bound:
+                    return found
+        return found
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
+        """The first record that is not older than ``timestamp``."""
+        try:
+            for segment in self._segments:
+                if segment.largest.timestamp >= timestamp:
+                    found = self._search(segment, timestamp)
+                    if found is not None:
+                        return found
+        except OSError as error:
+            raise self._health.failed(f"read of {self.topic_partition}", error) from error
+        return None
+
+    def offset_of_max_timestamp(self) -> FoundOffset | None:
+        """The first record with the latest timestamp of all (KIP-734)."""
+        latest = max((segment.largest.timestamp for segment in self._segments), default=NO_TIMESTAMP)
+        return None if latest == NO_TIMESTAMP else self.offset_for_timestamp(latest)
+
+    def _search(self, segment: Segment, timestamp: int) -> FoundOffset | None:
+        start = segment.time_index.lookup(timestamp - 1).offset
+        position = segment.offset_index.lookup(max(start, self.log_start_offset)).position
+        for at, header in segment.batches(position):
+            if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
+                continue
+            data = FileRange(segment.file, at, header.size).read()
+            for record in read_batch(data):
+                if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                    return FoundOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def batches(self, offset: int) -> Iterator[Located]:
+        """The headers of all batches that reach ``offset`` or lie behind it."""
+        for segment in self._segments[self._number(offset) :]:
+            for located in segment.batches(segment.offset_index.lookup(offset).position):
+                if located.header.last_offset >= offset:
+                    yield located
+
+    # ------------------------------------------------------------------ offsets that move
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move the high watermark, within the log; where it is now."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producers.on_high_watermark(self.high_watermark)
+        return self.high_watermark
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Give up the records before ``offset``; their segments go with the next retention."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: offset {offset} is behind the high watermark {self.high_watermark}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        with self._health.guard(f"new start of {self.topic_partition}"):
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+            self.producers.on_log_start_offset(offset)
+        return True
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """A new leader's epoch starts at the end of the log, even before it appends anything."""
+        if leader_epoch > self.epochs.latest:
+            with self._health.guard(f"new leader epoch of {self.topic_partition}"):
+                self.epochs.assign(leader_epoch, self.log_end_offset)
+
+    # ------------------------------------------------------------------ roll, flush
+
+    def roll(self, *, now_ms: int) -> Segment:
+        with self._health.guard(f"roll of {self.topic_partition}"):
+            return self._roll(self.log_end_offset, now_ms=now_ms)
+
+    def _roll(self, expected_offset: int, *, now_ms: int) -> Segment:
+        base_offset = max(expected_offset, self.log_end_offset)
+        if self.active.size == 0 and self.active.base_offset == base_offset:
+            return self.active
+        self.active.seal()
+        self.producers.map_end_offset = base_offset
+        self.take_snapshot()
+        if self.active.size == 0:
+            self.active.remove()
+            self._drop_last()
+        self._add(Segment.create(self.directory, base_offset, self._config, now_ms=now_ms))
+        self._draw_jitter()
+        return self.active
+
+    def flush_due(self, now_ms: int) -> int | None:
+        """Up to which offset the log should be flushed now; None if nothing asks for it."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if unflushed >= self._config.flush_messages:
+            return self.log_end_offset
+        if unflushed > 0 and now_ms - self._last_flush_ms >= self._config.flush_ms:
+            return self.log_end_offset
+        if self.recovery_point < self.active.base_offset:
+            return self.active.base_offset
+        return None
+
+    def begin_flush(self, offset: int | None = None) -> Flush:
+        """What is to be synced so that everything before ``offset``, or everything, is on disk."""
+        offset = self.log_end_offset if offset is None else offset
+        with self._health.guard(f"flush of {self.topic_partition}"):
+            files = []
+            for segment in self._segments[self._number(self.recovery_point) :]:
+                if segment.base_offset < offset:
+                    segment.txn_index.sync()
+                    files += segment.files_to_sync()
+            return Flush(self.directory, files, offset, len(self._segments))
+
+    def finish_flush(self, flush: Flush, *, now_ms: int, error: OSError | None = None) -> None:
+        """``flush`` was synced, or failed with ``error``."""
+        if error is not None:
+            raise self._health.failed(f"flush of {self.topic_partition}", error) from error
+        self._last_flush_ms = now_ms
+        # What was truncated in the meantime is not on disk any more.
+        self.recovery_point = max(self.recovery_point, min(flush.offset, self.log_end_offset))
+
+    def flush(self, *, now_ms: int) -> None:
+        flush = self.begin_flush()
+        try:
+            flush.sync()
+        except OSError as error:
+            self.finish_flush(flush, now_ms=now_ms, error=error)
+        self.finish_flush(flush, now_ms=now_ms)
+
+    def take_snapshot(self) -> None:
+        """Write down the producer state, once for an offset."""
+        offset = self.producers.map_end_offset
+        if offset > self._snapshot_offset:
+            write_whole(snapshot_path(self.directory, offset), encode_snapshot(self.producers.entries.values()))
+            self._snapshot_offset = offset
+
+    # ------------------------------------------------------------------ truncate
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> bool:
+        """Cut off everything at ``offset`` and behind it; False if there was nothing."""
+        with self._health.guard(f"truncation of {self.topic_partition}"):
+            if offset >= self.log_end_offset:
+                self.epochs.truncate_from_end(offset)
+                return False
+            if offset < self._bases[0]:
+                self._start_over(offset, now_ms=now_ms)
+                return True
+            logger.info("%s: truncating from %d to %d", self.topic_partition, self.log_end_offset, offset)
+            self._lower(offset)
+            while self._bases[-1] > offset:
+                self._discard_last(now_ms=now_ms)
+            # Their names are gone for good before the segment in front of them is cut: no hole may be left.
+            fsync_directory(self.directory)
+            self.log_end_offset = self.active.truncate_to(offset, now_ms=now_ms)
+            self._lower(self.log_end_offset)
+            self.epochs.truncate_from_end(self.log_end_offset)
+            self.update_high_watermark(self.high_watermark)
+            self._rebuild_producers(now_ms=now_ms)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
+        """Give up everything and go on at ``offset``: the leader does not have what would follow any more."""
+        with self._health.guard(f"truncation of {self.topic_partition}"):
+            self._start_over(offset, now_ms=now_ms)
+
+    def _start_over(self, offset: int, *, now_ms: int) -> None:
+        logger.info("%s: deleting everything, the log starts at %d", self.topic_partition, offset)
+        self._lower(min(offset, self._bases[0]))
+        while self._segments:
+            self._discard_last(now_ms=now_ms)
+        self._add(Segment.create(self.directory, offset, self._config, now_ms=now_ms))
+        fsync_directory(self.directory)
+        self.epochs.clear()
+        self.producers.reset((), offset, now_ms=now_ms)
+        remove_stray_snapshots(self.directory, (), end=-1)
+        self._snapshot_offset = -1
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.update_high_watermark(offset)
+
+    def _lower(self, offset: int) -> None:
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            self._lower_recovery_point()
+
+    def _rebuild_producers(self, *, now_ms: int) -> None:
+        remove_stray_snapshots(self.directory, self._segments, end=self.log_end_offset)
+        self._snapshot_offset = load_producers(
+            self.producers,
+            self.directory,
+            self._segments,
+            start=self.log_start_offset,
+            end=self.log_end_offset,
+            now_ms=now_ms,
+        )
+        self.producers.on_high_watermark(self.high_watermark)
+
+    # ------------------------------------------------------------------ retention
+
+    def delete_old_segments(self, *, now_ms: int) -> int:
+        """Delete the oldest segments that retention by time, size or start offset is done with; how many."""
+        with self._health.guard(f"retention of {self.topic_partition}"):
+            count = self._count_before(lambda number: self._end_offset(number) <= self.log_start_offset)
+            if self._config.deletes:
+                count = max(count, self._count_expired(now_ms=now_ms), self._count_oversized())
+            if count == 0:
+                return 0
+            if count == len(self._segments):
+                self._roll(self.log_end_offset, now_ms=now_ms)
+            # The start is moved first: nobody reads what is about to go.
+            self.log_start_offset = max(self.log_start_offset, self._bases[count])
+            self.epochs.truncate_from_start(self.log_start_offset)
+            self.producers.on_log_start_offset(self.log_start_offset)
+            for _ in range(count):
+                self._discard_first(now_ms=now_ms)
+            fsync_directory(self.directory)
+            return count
+
+    def delete_marked(self, *, now_ms: int) -> int:
+        """Remove the files whose ``file.delete.delay.ms`` has passed; how many."""
+        due = [paths for due_ms, paths in self._doomed if due_ms <= now_ms]
+        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
+        with self._health.guard(f"deletion in {self.topic_partition}"):
+            for paths in due:
+                for path in paths:
+                    remove_if_there(path)
+        return sum(map(len, due))
+
+    def _count_before(self, is_done: Callable[[int], bool]) -> int:
+        """How many segments from the first on are done with. Never one that the high watermark has not passed."""
+        count = 0
+        for number, segment in enumerate(self._segments):
+            empty_and_active = segment is self.active and segment.size == 0
+            if empty_and_active or self._end_offset(number) > self.high_watermark or not is_done(number):
+                break
+            count += 1
+        return count
+
+    def _count_expired(self, *, now_ms: int) -> int:
+        retention_ms = self._config.retention_ms
+        if retention_ms < 0:
+            return 0
+        return self._count_before(lambda number: now_ms - self._segments[number].largest.timestamp > retention_ms)
+
+    def _count_oversized(self) -> int:
+        if self._config.retention_bytes < 0:
+            return 0
+        excess = self.size - self._config.retention_bytes
+
+        def fits(number: int) -> bool:
+            nonlocal excess
+            excess -= self._segments[number].size
+            return excess >= 0
+
+        return self._count_before(fits)
+
+    def _discard_first(self, *, now_ms: int) -> None:
+        segment = self._segments.pop(0)
+        self._bases.pop(0)
+        self._doom(segment, now_ms=now_ms)
+
+    def _discard_last(self, *, now_ms: int) -> None:
+        self._doom(self._drop_last(), now_ms=now_ms)
+
+    def _doom(self, segment: Segment, *, now_ms: int) -> None:
+        marked = segment.mark_deleted()
+        snapshot = snapshot_path(self.directory, segment.base_offset)
+        if snapshot.exists():
+            marked.append(snapshot.replace(snapshot.with_name(snapshot.name + DELETED_SUFFIX)))
+        self._doomed.append((now_ms + self._config.file_delete_delay_ms, marked))
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self, *, now_ms: int) -> None:
+        """Leave everything on disk so that the next start reads no segment."""
+        with self._health.guard(f"close of {self.topic_partition}"):
+            self.producers.map_end_offset = self.log_end_offset
+            self.take_snapshot()
+            self.active.seal()
+            self.flush(now_ms=now_ms)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files as they are."""
+        for segment in self._segments:
+            segment.close()
+
+    def moved(self, directory: Path) -> None:
+        """The directory of this log was renamed."""
+        self.directory = directory
+        self.epochs._path = directory / LEADER_EPOCH_CHECKPOINT
+        for segment in self._segments:
+            segment.moved(directory)
+
+    # ------------------------------------------------------------------ the row of segments
+
+    def _number(self, offset: int) -> int:
+        """The segment that holds ``offset``; the first if it lies before all."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def _end_offset(self, number: int) -> int:
+        return self._bases[number + 1] if number + 1 < len(self._bases) else self.log_end_offset
+
+    def _add(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def _drop_last(self) -> Segment:
+        self._bases.pop()
+        return self._segments.pop()
+
+    def _draw_jitter(self) -> None:
+        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        self._jitter_ms = self._random.randrange(jitter_ms) if jitter_ms > 0 else 0

@@ -1,0 +1,315 @@
+"""A segment: one file of batches with its indexes, named by its first offset.
+
+    00000000000000000360.log         batches, one behind the other
+    00000000000000000360.index       ┐ see ``index``
+    00000000000000000360.timeindex   ┘
+    00000000000000000360.txnindex      see ``txnindex``; only if a transaction was aborted in it
+
+Only the last segment of a log, the active one, is written to. Opening a segment reads nothing: its size is the file's, its
+largest timestamp is looked up in the index when somebody asks.
+
+Where the last batches lie is kept in memory: whoever reads at the end of a log, and whoever asks where the high watermark
+is, needs neither the index nor the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla.base.errors import CorruptionError
+from ottla.log.config import LogConfig
+from ottla.log.files import DELETED_SUFFIX, OpenFile, read_at, remove_if_there, write_at
+from ottla.log.index import OffsetIndex, TimeIndex, TimestampOffset
+from ottla.log.txnindex import TransactionIndex
+from ottla.records import BatchHeader
+from ottla.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, read_header
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+
+_SCAN_BYTES = 8 << 10
+_RECENT_BATCHES = 64
+
+
+class Located(NamedTuple):
+    """A batch, and where in the file it starts."""
+
+    position: int
+    header: BatchHeader
+
+
+class FileRange(NamedTuple):
+    """Bytes in a file, for ``sendfile`` or ``pread``; the descriptor stays open as long as this refers to it."""
+
+    file: OpenFile
+    position: int
+    length: int
+
+    def read(self) -> bytes:
+        return read_at(self.file.fd, self.length, self.position)
+
+
+def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
+    return directory / f"{base_offset:020d}{suffix}"
+
+
+def scan(file: OpenFile, position: int, end: int) -> Iterator[Located]:
+    """The headers from ``position``, where a batch starts, up to ``end``. Bodies are passed over unread."""
+    block, block_at = b"", position
+    while position < end:
+        at = position - block_at
+        if at + HEADER_BYTES > len(block):
+            block, block_at, at = read_at(file.fd, min(_SCAN_BYTES, end - position), position), position, 0
+        header = read_header(block, at) if len(block) - at >= HEADER_BYTES else None
+        if header is None or not is_plausible(header) or position + header.size > end:
+            raise CorruptionError(f"{file.path}: no batch at {position}")
+        yield Located(position, header)
+        position += header.size
+
+
+def is_plausible(header: BatchHeader) -> bool:
+    """Whether these bytes can be a header at all, before anything is taken from them."""
+    return header.magic == MAGIC and header.length >= HEADER_BYTES - LOG_OVERHEAD and header.last_offset_delta >= 0
+
+
+class Segment:
+    """One segment. Its methods raise ``OSError``; what that means is for the log to say."""
+
+    def __init__(self, directory: Path, base_offset: int, config: LogConfig) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = 0
+        self.offset_index = OffsetIndex(self._path(INDEX_SUFFIX), base_offset, config.segment_index_bytes)
+        self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, config.segment_index_bytes)
+        self.txn_index = TransactionIndex(self._path(TXN_INDEX_SUFFIX))
+        self._config = config
+        self._file: OpenFile | None = None
+        self._largest: TimestampOffset | None = None  # None: not looked up yet
+        self._first_timestamp = NO_TIMESTAMP
+        self._created_ms = 0
+        self._bytes_since_index = 0
+        self._recent: dict[int, Located] = {}
+
+    @classmethod
+    def create(cls, directory: Path, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
+        """An empty segment that is ready for appends."""
+        segment = cls(directory, base_offset, config)
+        segment._file = OpenFile(segment._path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.activate(now_ms=now_ms)
+        return segment
+
+    @classmethod
+    def open(cls, directory: Path, base_offset: int, config: LogConfig) -> Segment:
+        """A segment that was closed cleanly, or is about to be recovered."""
+        segment = cls(directory, base_offset, config)
+        segment.size = segment._path(LOG_SUFFIX).stat().st_size
+        return segment
+
+    def activate(self, *, now_ms: int) -> None:
+        """Make ready for appends behind what is there."""
+        self._created_ms = now_ms
+        self.offset_index.open_active()
+        self.time_index.open_active()
+        if self._config.preallocate and self.size < self._config.segment_bytes:
+            os.ftruncate(self.file.fd, self._config.segment_bytes)
+
+    def seal(self) -> None:
+        """No more appends: what was set aside is given back, and the time index is made complete.
+
+        The indexes are on disk then: recovery starts at the next segment and takes these for what they are.
+        """
+        largest = self.largest
+        if largest.timestamp != NO_TIMESTAMP:
+            self.time_index.maybe_append(*largest)
+        for index in (self.offset_index, self.time_index):
+            index.trim()
+            index.sync()
+        if self._config.preallocate:
+            os.ftruncate(self.file.fd, self.size)
+        self._recent.clear()
+
+    @property
+    def file(self) -> OpenFile:
+        if self._file is None:
+            self._file = OpenFile(self._path(LOG_SUFFIX), os.O_RDWR)
+        return self._file
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The latest timestamp, and the last offset of the first batch that has it."""
+        if self._largest is None:
+            self._largest = self.time_index.last
+        return self._largest
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, by which the age of a segment is told."""
+        if self._first_timestamp == NO_TIMESTAMP and self.size > 0:
+            self._first_timestamp = next(scan(self.file, 0, self.size)).header.max_timestamp
+        return self._first_timestamp
+
+    def append(self, parts: Sequence[bytes | memoryview], headers: Iterable[BatchHeader]) -> None:
+        """Write ``parts``, the batches of ``headers``, in one call. On an ``OSError`` the segment ends where it did."""
+        start = end = self.size
+        try:
+            self.size += write_at(self.file.fd, parts, end)
+            for header in headers:
+                self._note(Located(end, header))
+                end += header.size
+        except OSError:
+            self.size = start
+            with suppress(OSError):
+                os.ftruncate(self.file.fd, start)
+            raise
+
+    def should_roll(self, size: int, *, max_timestamp: int, last_offset: int, now_ms: int, jitter_ms: int) -> bool:
+        """Whether a batch of ``size`` bytes has to go into a new segment."""
+        if self.size == 0:
+            return last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        config = self._config
+        return (
+            self.size > config.segment_bytes - size
+            or self._age(max_timestamp, now_ms=now_ms) > config.segment_ms - jitter_ms
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    def locate(self, offset: int) -> Located | None:
+        """The first batch that ends at ``offset`` or behind it."""
+        found = self._recent.get(offset)
+        if found is not None:
+            return found
+        start = self.offset_index.lookup(offset).position
+        for located in scan(self.file, start, self.size):
+            if located.header.last_offset >= offset:
+                return located
+        return None
+
+    def batches(self, position: int = 0) -> Iterator[Located]:
+        return scan(self.file, position, self.size)
+
+    def next_offset(self) -> int:
+        """Behind the last batch, found by way of the last index entry."""
+        end = self.base_offset
+        for _, header in self.batches(self.offset_index.lookup(self.base_offset + RELATIVE_OFFSET_MAX).position):
+            end = header.next_offset
+        return end
+
+    def upper_bound(self, position: int) -> int | None:
+        """An offset that nothing before ``position`` reaches; None if the index knows none."""
+        entry = self.offset_index.first_behind(position)
+        return None if entry is None else entry.offset
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> int:
+        """Cut off the first batch that reaches ``offset``, and all behind it; where the segment ends now."""
+        located = self.locate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        self._recent.clear()
+        if located is not None:
+            self.size = located.position
+            os.ftruncate(self.file.fd, self.size)
+            # On disk before anything else is written: batches of equal size would line up with what comes back.
+            os.fsync(self.file.fd)
+            offset = min(offset, located.header.base_offset)
+            self._largest = self._scan_largest()
+        if self.size == 0:
+            self._first_timestamp = NO_TIMESTAMP
+        self._bytes_since_index = 0
+        self.activate(now_ms=now_ms)
+        return offset
+
+    def begin_rebuild(self, *, transactions: bool) -> None:
+        """Forget what is derived from the batches; ``rebuild`` is then told of each in turn."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        if transactions:
+            self.txn_index.reset()
+        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = NO_TIMESTAMP
+        self._bytes_since_index = 0
+
+    def rebuild(self, located: Located) -> None:
+        self._note(located)
+
+    def cut(self, size: int) -> None:
+        """Shorten the file for good, in recovery."""
+        self.size = size
+        os.ftruncate(self.file.fd, size)
+        os.fsync(self.file.fd)
+
+    def files_to_sync(self) -> list[OpenFile]:
+        return [self.file, self.offset_index._opened(), self.time_index._opened()]
+
+    def mark_deleted(self) -> list[Path]:
+        """Take the files out of the log by their names; which ones are left to be deleted."""
+        marked = []
+        for suffix in SUFFIXES:
+            path = self._path(suffix)
+            with suppress(FileNotFoundError):
+                marked.append(path.replace(path.with_name(path.name + DELETED_SUFFIX)))
+        self.close()
+        return marked
+
+    def remove(self) -> None:
+        self.close()
+        for suffix in SUFFIXES:
+            remove_if_there(self._path(suffix))
+
+    def close(self) -> None:
+        """Let go of the files. A range that was handed out keeps its own hold on them."""
+        self.offset_index.close()
+        self.time_index.close()
+        self._file = None
+
+    def moved(self, directory: Path) -> None:
+        """The directory has another name; open files do not mind."""
+        self.directory = directory
+        self.offset_index.renamed(self._path(INDEX_SUFFIX))
+        self.time_index.renamed(self._path(TIME_INDEX_SUFFIX))
+        self.txn_index.renamed(self._path(TXN_INDEX_SUFFIX))
+
+    def _note(self, located: Located) -> None:
+        header = located.header
+        if located.position == 0:
+            self._first_timestamp = header.max_timestamp
+        if header.max_timestamp > self.largest.timestamp:
+            self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if self._bytes_since_index > self._config.index_interval_bytes:
+            self.offset_index.append(header.last_offset, located.position)
+            self.time_index.maybe_append(*self.largest)
+            self._bytes_since_index = 0
+        self._bytes_since_index += header.size
+        self._recent[header.base_offset] = located
+        if len(self._recent) > _RECENT_BATCHES:
+            del self._recent[next(iter(self._recent))]
+
+    def _scan_largest(self) -> TimestampOffset:
+        """The latest timestamp after a truncation: the index knows it up to its last entry, the rest is looked at."""
+        largest = self.time_index.last
+        start = self.offset_index.lookup(largest.offset).position if self.time_index.entries else 0
+        for _, header in self.batches(start):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    def _age(self, max_timestamp: int, *, now_ms: int) -> int:
+        """By the timestamps of the records where they have any, else by the clock."""
+        if self.first_timestamp >= 0:
+            return max_timestamp - self.first_timestamp
+        return now_ms - self._created_ms
+
+    def _path(self, suffix: str) -> Path:
+        return segment_path(self.directory, self.base_offset, suffix)

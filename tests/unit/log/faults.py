@@ -1,0 +1,45 @@
+"""A disk that fails on purpose: at the n-th call the process dies, the power goes, or the disk refuses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.unit.keeper.store.faults import CHANGING, CrashError, PowerLoss
+
+__all__ = ["CrashError", "PowerLoss", "failing_at"]
+
+
+@contextmanager
+def failing_at(
+    call: int, patch: pytest.MonkeyPatch, failure: BaseException, names: tuple[str, ...] = CHANGING
+) -> Iterator[None]:
+    """Let the ``call``-th change of the disk, counted from 0, and all after it raise ``failure``.
+
+    A write gets half of its bytes onto the disk first: that is how a full disk and a killed process tear one.
+    """
+    made = 0
+
+    def wrap(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            nonlocal made
+            if name == "open" and not args[1] & (os.O_CREAT | os.O_TRUNC):
+                return real(*args, **kwargs)
+            if made == call and name == "pwritev":
+                data = b"".join(args[1])
+                real(args[0], [data[: len(data) // 2]], args[2])
+            made += 1
+            if made > call:
+                raise failure
+            return real(*args, **kwargs)
+
+        return wrapped
+
+    with patch.context() as inner:
+        for name in names:
+            inner.setattr(os, name, wrap(name, getattr(os, name)))
+        yield

@@ -1,0 +1,229 @@
+"""Every operation, ended at every call of the disk: by a kill, by a power cut, by a disk that refuses."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from ottla.log import Log, LogDirectory, StorageError, TopicPartition
+from ottla.records import Record
+from tests.unit.log.faults import CrashError, PowerLoss, failing_at
+from tests.unit.log.logs import NOW_MS, SMALL, check_indexes, contents, numbered_batch
+
+TP = TopicPartition("t", 0)
+Action = Callable[[LogDirectory], object]
+
+
+def opened(folder: Path) -> LogDirectory:
+    directory = LogDirectory(folder)
+    directory.load(lambda _: SMALL, now_ms=NOW_MS)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a log of several segments, stopped cleanly."""
+    folder = tmp_path_factory.mktemp("stored")
+    directory = opened(folder)
+    log = directory.create(TP, SMALL, topic_id=None, now_ms=NOW_MS)
+    for number in range(20):
+        log.append_as_leader(numbered_batch(number), leader_epoch=number // 6, now_ms=NOW_MS)
+    directory.close(now_ms=NOW_MS)
+    return folder
+
+
+def crash_everywhere(stored: Path, tmp_path: Path, action: Action, check: Callable[[Log], None], *, power: bool) -> int:
+    """Run ``action`` on fresh copies, dying at its first, second, … call, until it gets through."""
+    for call in count():
+        folder = tmp_path / f"copy-{call}"
+        shutil.copytree(stored, folder)
+        directory = opened(folder)
+        with pytest.MonkeyPatch.context() as patch:
+            loss = PowerLoss(folder, patch) if power else None
+            finished = False
+            with failing_at(call, patch, CrashError()):
+                try:
+                    action(directory)
+                    finished = True
+                except CrashError:
+                    pass
+        directory.abandon()
+        if loss is not None:
+            loss.power_off()
+        again = opened(folder)
+        assert not again.corrupt
+        check_indexes(again.logs[TP])
+        check(again.logs[TP])
+        again.abandon()
+        shutil.rmtree(folder)
+        if finished:
+            return call
+    raise AssertionError
+
+
+@pytest.fixture(params=[False, True], ids=["killed", "power lost"])
+def power(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture(scope="module")
+def before(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    folder = Path(shutil.copytree(stored, tmp_path_factory.mktemp("seen") / "data"))
+    directory = opened(folder)
+    records = contents(directory.logs[TP])
+    directory.abandon()
+    return records
+
+
+def test_appends_and_flushes(stored: Path, before: list[Record], tmp_path: Path, power: bool) -> None:
+    flushed = [0]
+    appended: list[Record] = []
+
+    def action(directory: LogDirectory) -> None:
+        log = directory.logs[TP]
+        flushed[0] = log.log_end_offset
+        for number in range(20, 29):
+            log.append_as_leader(numbered_batch(number), leader_epoch=number, now_ms=NOW_MS)
+            if number % 3 == 0:
+                log.flush(now_ms=NOW_MS)
+                flushed[0] = log.log_end_offset
+                directory.checkpoint()
+        appended[:] = contents(log)
+
+    def check(log: Log) -> None:
+        assert log.log_end_offset >= flushed[0]
+        assert contents(log)[: len(before)] == before
+        if appended:
+            assert contents(log) == appended[: log.log_end_offset]
+
+    assert crash_everywhere(stored, tmp_path, action, check, power=power) > 30
+
+
+def test_truncation(stored: Path, before: list[Record], tmp_path: Path, power: bool) -> None:
+    ends = []
+
+    def action(directory: LogDirectory) -> None:
+        directory.logs[TP].truncate_to(21, now_ms=NOW_MS)
+
+    def check(log: Log) -> None:
+        ends.append(log.log_end_offset)
+        assert contents(log) == before[: log.log_end_offset]
+        assert log.log_end_offset >= 21
+
+    crash_everywhere(stored, tmp_path, action, check, power=power)
+    assert ends[0] == len(before)
+    assert ends[-1] == 21
+
+
+def test_what_follows_a_truncation_is_never_mixed_with_what_it_cut(
+    stored: Path, before: list[Record], tmp_path: Path, power: bool
+) -> None:
+    new: list[Record] = []
+
+    def action(directory: LogDirectory) -> None:
+        log = directory.logs[TP]
+        log.truncate_to(21, now_ms=NOW_MS)
+        for number in range(7, 13):  # batches of the very sizes that were cut off
+            log.append_as_leader(numbered_batch(number), leader_epoch=9, now_ms=NOW_MS)
+        new[:] = contents(log)
+
+    def check(log: Log) -> None:
+        found = contents(log)
+        epochs = [located.header.partition_leader_epoch for located in log.batches(0)]
+        assert epochs == sorted(epochs)
+        if 9 in epochs:
+            assert found[:21] == before[:21]
+            assert all(located.header.partition_leader_epoch == 9 for located in log.batches(21))
+
+    crash_everywhere(stored, tmp_path, action, check, power=power)
+    assert len(new) == 21 + 18
+
+
+def test_retention(stored: Path, before: list[Record], tmp_path: Path, power: bool) -> None:
+    def action(directory: LogDirectory) -> None:
+        log = directory.logs[TP]
+        log.update_high_watermark(45)
+        log.increment_log_start_offset(45)
+        log.delete_old_segments(now_ms=NOW_MS)
+        log.delete_marked(now_ms=NOW_MS)
+        directory.checkpoint()
+
+    def check(log: Log) -> None:
+        assert contents(log) == before[log.log_start_offset :]
+        assert log.log_start_offset <= 45
+
+    crash_everywhere(stored, tmp_path, action, check, power=power)
+
+
+def test_starting_over(stored: Path, before: list[Record], tmp_path: Path, power: bool) -> None:
+    def action(directory: LogDirectory) -> None:
+        directory.logs[TP].truncate_fully_and_start_at(500, now_ms=NOW_MS)
+
+    def check(log: Log) -> None:
+        if log.log_end_offset == 500:
+            assert contents(log) == []
+        else:
+            assert contents(log) == before[: log.log_end_offset]
+
+    crash_everywhere(stored, tmp_path, action, check, power=power)
+
+
+def test_a_clean_stop(stored: Path, before: list[Record], tmp_path: Path, power: bool) -> None:
+    def action(directory: LogDirectory) -> None:
+        directory.logs[TP].append_as_leader(numbered_batch(20), leader_epoch=5, now_ms=NOW_MS)
+        directory.close(now_ms=NOW_MS)
+
+    def check(log: Log) -> None:
+        assert contents(log)[: len(before)] == before
+
+    crash_everywhere(stored, tmp_path, action, check, power=power)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_that_refuses(stored: Path, tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever call it is: KAFKA_STORAGE_ERROR, nothing half-written, offline, and back after a restart."""
+    for call in count():
+        folder = tmp_path / f"copy-{call}"
+        shutil.copytree(stored, folder)
+        directory = opened(folder)
+        log = directory.logs[TP]
+        done: list[Record] = contents(log)
+        caplog.clear()
+        finished = False
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            suppress(StorageError),
+            failing_at(call, patch, OSError(code, "injected")),
+        ):
+            for number in range(20, 30):
+                log.append_as_leader(numbered_batch(number), leader_epoch=9, now_ms=NOW_MS)
+            log.flush(now_ms=NOW_MS)
+            finished = True
+        if finished:
+            directory.close(now_ms=NOW_MS)
+            break
+        assert [r for r in caplog.records if r.levelno == logging.ERROR and "goes offline" in r.message]
+        end = log.log_end_offset
+        with pytest.raises(StorageError) as caught:
+            log.append_as_leader(numbered_batch(0), leader_epoch=9, now_ms=NOW_MS)
+        assert caught.value.error == "KAFKA_STORAGE_ERROR"
+        with pytest.raises(StorageError):
+            log.read(0, 100)
+        directory.close(now_ms=NOW_MS)
+        again = opened(folder)
+        assert not again.was_clean
+        recovered = again.logs[TP]
+        # The batch that failed is there as a whole, if all of it was written before the disk refused to cut it back.
+        assert recovered.log_end_offset in (end, end + 3)
+        assert contents(recovered)[: len(done)] == done
+        check_indexes(recovered)
+        recovered.append_as_leader(numbered_batch(30), leader_epoch=10, now_ms=NOW_MS)
+        again.close(now_ms=NOW_MS)
+        shutil.rmtree(folder)
