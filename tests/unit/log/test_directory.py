@@ -1,0 +1,139 @@
+"""A log directory: whose it is, what it holds, how it stops and starts."""
+
+from __future__ import annotations
+
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from ottla.base.errors import ConfigError
+from ottla.log import LogDirectory, MetaProperties, TopicPartition
+from ottla.log.checkpoints import read_offsets
+from tests.unit.log.logs import NOW_MS, SMALL, contents, numbered_batch
+
+TP = TopicPartition("some.topic-with-dashes", 3)
+ID = UUID(int=0x1234567890ABCDEF)
+
+
+def opened(folder: Path) -> LogDirectory:
+    directory = LogDirectory(folder)
+    directory.load(lambda _: SMALL, now_ms=NOW_MS)
+    return directory
+
+
+def test_partitions_come_back_with_their_ids(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.create(TP, SMALL, topic_id=ID, now_ms=NOW_MS)
+    for number in range(20):
+        log.append_as_leader(numbered_batch(number), leader_epoch=0, now_ms=NOW_MS)
+    directory.write_high_watermarks({TP: 60})
+    directory.close(now_ms=NOW_MS, broker_epoch=77)
+    progress = []
+    directory = LogDirectory(tmp_path)
+    directory.load(lambda _: SMALL, now_ms=NOW_MS, progress=lambda done, of: progress.append((done, of)))
+    assert progress == [(1, 1)]
+    assert directory.was_clean
+    assert directory.broker_epoch_of_stop == 77
+    assert directory.topic_id(TP) == ID
+    assert directory.read_high_watermarks() == {TP: 60}
+    assert len(contents(directory.logs[TP])) == 60
+    directory.abandon()
+    assert not opened(tmp_path).was_clean
+
+
+def _try(folder: Path, answers: multiprocessing.Queue[str]) -> None:
+    try:
+        LogDirectory(folder)
+        answers.put("taken")
+    except ConfigError as error:
+        answers.put(str(error))
+
+
+def test_one_broker_at_a_time(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path)
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=_try, args=(tmp_path, answers))
+    process.start()
+    assert "in use by another broker" in answers.get(timeout=60)
+    process.join()
+    directory.abandon()
+
+
+def test_a_directory_belongs_to_one_broker_of_one_cluster(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path)
+    directory.claim(MetaProperties(3, "cluster"))
+    directory.claim(MetaProperties(3, "cluster"))
+    for other in (MetaProperties(4, "cluster"), MetaProperties(3, "other")):
+        with pytest.raises(ConfigError, match="belongs to broker 3"):
+            directory.claim(other)
+    directory.abandon()
+
+
+def test_deletion_is_at_once_for_readers_and_later_on_disk(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    config = replace(SMALL, file_delete_delay_ms=1000)
+    log = directory.create(TP, config, topic_id=None, now_ms=NOW_MS)
+    log.append_as_leader(numbered_batch(0), leader_epoch=0, now_ms=NOW_MS)
+    log.flush(now_ms=NOW_MS)
+    directory.checkpoint()
+    found = log.read(0, 1 << 20).range
+    assert found is not None
+    directory.delete(TP, now_ms=NOW_MS)
+    assert TP not in directory.logs
+    assert read_offsets(tmp_path / "recovery-point-offset-checkpoint") == {}
+    assert [path.name.endswith("-delete") for path in tmp_path.iterdir() if path.is_dir()] == [True]
+    directory.create(TP, config, topic_id=None, now_ms=NOW_MS)
+    directory.delete_marked(now_ms=NOW_MS + 999)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    directory.delete_marked(now_ms=NOW_MS + 1000)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [str(TP)]
+    assert len(found.read()) == found.length
+    directory.abandon()
+
+
+def test_a_damaged_partition_stays_closed_however_often_one_starts(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    other = TopicPartition("other", 0)
+    for tp in (TP, other):
+        log = directory.create(tp, SMALL, topic_id=None, now_ms=NOW_MS)
+        for number in range(3):
+            log.append_as_leader(numbered_batch(number), leader_epoch=0, now_ms=NOW_MS)
+        log.flush(now_ms=NOW_MS)
+    directory.checkpoint()
+    path = directory.logs[TP].active.file.path
+    directory.abandon()
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    for _ in range(3):
+        directory = opened(tmp_path)
+        assert list(directory.corrupt) == [TP]
+        assert list(directory.logs) == [other]
+        assert path.read_bytes() == data
+        directory.close(now_ms=NOW_MS)
+
+
+def test_a_start_offset_within_a_segment_survives(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.create(TP, SMALL, topic_id=None, now_ms=NOW_MS)
+    log.append_as_leader(numbered_batch(0), leader_epoch=0, now_ms=NOW_MS)
+    log.update_high_watermark(3)
+    log.increment_log_start_offset(2)
+    directory.close(now_ms=NOW_MS)
+    assert opened(tmp_path).logs[TP].log_start_offset == 2
+
+
+def test_a_checkpoint_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.create(TP, SMALL, topic_id=None, now_ms=NOW_MS)
+    log.append_as_leader(numbered_batch(0), leader_epoch=0, now_ms=NOW_MS)
+    directory.close(now_ms=NOW_MS)
+    (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n7\n")
+    directory = opened(tmp_path)
+    assert not directory.was_clean
+    assert directory.logs[TP].log_end_offset == 3
+    directory.abandon()
