@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.log import Log, LogDirectory, TopicPartition
 from ottla.records import Codec, Record, build_batch
+from tests.unit.log.conftest import checked_only
 from tests.unit.log.logs import NOW_MS, SMALL, check_indexes, contents
 
 TP = TopicPartition("model", 0)
@@ -21,10 +24,12 @@ values = st.lists(st.binary(max_size=60), min_size=1, max_size=4)
 
 
 class LogModel(RuleBasedStateMachine):
-    """``records`` is what the log holds from ``start`` on; ``ends`` are the offsets at which batches end."""
+    """``records`` is what the log holds from ``start`` on; ``batches`` are where each starts and ends."""
 
     @initialize()
     def create(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(os, "fsync", checked_only)
         self.folder = Path(tempfile.mkdtemp())
         self.now_ms = NOW_MS
         self.epoch = 0
@@ -65,10 +70,9 @@ class LogModel(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start, self.end))
         self.log.truncate_to(offset, now_ms=self.now_ms)
+        cut = [first for first, last in self.batches if last > offset]
         self.batches = [(first, last) for first, last in self.batches if last <= offset]
-        self.end = max((last for _, last in self.batches), default=min(self.end, offset))
-        if not self.batches:
-            self.end = self.log.log_end_offset
+        self.end = min((offset, self.end, *cut))
         self.records = {o: r for o, r in self.records.items() if o < self.end}
         self.start = min(self.start, self.end)
         self.epoch += 1
@@ -114,6 +118,7 @@ class LogModel(RuleBasedStateMachine):
         if hasattr(self, "directory"):
             self.directory.abandon()
             shutil.rmtree(self.folder)
+            self.patch.undo()
 
 
 TestLogModel = LogModel.TestCase

@@ -19,7 +19,8 @@ from ottla.log.directory import LogDirectory
 from ottla.log.errors import LogError, OffsetOutOfRangeError, StorageError
 from ottla.log.files import Health
 from ottla.log.loader import Loading, Recovery, load_log
-from ottla.log.log import AppendInfo, Fetched, Flush, Log
+from ottla.log.log import Log
+from ottla.log.outcomes import AppendInfo, Fetched, Flush
 from ottla.log.segment import FileRange
 
 __all__ = [

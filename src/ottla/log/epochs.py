@@ -79,6 +79,10 @@ class LeaderEpochCache:
             kept.insert(0, EpochEntry(removed[-1].epoch, start_offset))
         self._replace(kept)
 
+    def moved(self, path: Path) -> None:
+        """The directory of the checkpoint was renamed."""
+        self._path = path
+
     def clear(self) -> None:
         self._replace([])
 

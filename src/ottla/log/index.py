@@ -56,13 +56,13 @@ class _Index:
 
     def open_active(self) -> None:
         """Make room for appends behind the entries that are there."""
-        os.ftruncate(self._opened().fd, max(self.max_entries, self.entries) * self.ENTRY.size)
+        os.ftruncate(self.file.fd, max(self.max_entries, self.entries) * self.ENTRY.size)
         self._unmap()
 
     def reset(self) -> None:
         """Start over without entries."""
         self.entries = 0
-        os.ftruncate(self._opened().fd, 0)
+        os.ftruncate(self.file.fd, 0)
         self._unmap()
 
     @property
@@ -75,11 +75,11 @@ class _Index:
 
     def trim(self) -> None:
         """Cut off what was set aside."""
-        os.ftruncate(self._opened().fd, self.valid_bytes)
+        os.ftruncate(self.file.fd, self.valid_bytes)
         self._unmap()
 
     def sync(self) -> None:
-        os.fsync(self._opened().fd)
+        os.fsync(self.file.fd)
 
     def close(self) -> None:
         self._unmap()
@@ -87,17 +87,17 @@ class _Index:
             self._file.close()
             self._file = None
 
-    def renamed(self, path: Path) -> None:
+    def moved(self, path: Path) -> None:
         self.path = path
 
     def _append(self, first: int, second: int) -> None:
-        write_at(self._opened().fd, (self.ENTRY.pack(first, second),), self.valid_bytes)
+        write_at(self.file.fd, (self.ENTRY.pack(first, second),), self.valid_bytes)
         self.entries += 1
 
     def _entry(self, slot: int) -> tuple[int, int]:
         if self._map is None or len(self._map) < (slot + 1) * self.ENTRY.size:
             self._unmap()
-            self._map = mmap.mmap(self._opened().fd, 0, prot=mmap.PROT_READ)
+            self._map = mmap.mmap(self.file.fd, 0, prot=mmap.PROT_READ)
         first, second = self.ENTRY.unpack_from(self._map, slot * self.ENTRY.size)
         return first, second
 
@@ -112,7 +112,8 @@ class _Index:
                 high = middle
         return low
 
-    def _opened(self) -> OpenFile:
+    @property
+    def file(self) -> OpenFile:
         if self._file is None:
             self._file = OpenFile(self.path, os.O_RDWR | os.O_CREAT)
         return self._file

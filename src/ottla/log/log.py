@@ -29,18 +29,17 @@ All methods but ``Flush.sync`` belong to one thread. Time is an argument.
 from __future__ import annotations
 
 import logging
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import EpochEndOffset, LeaderEpochCache
 from ottla.log.errors import OffsetOutOfRangeError, OutOfOrderOffsetsError, RecordListTooLargeError
-from ottla.log.files import DELETED_SUFFIX, Health, OpenFile, fsync_directory, remove_if_there, write_whole
+from ottla.log.files import DELETED_SUFFIX, Health, fsync_directory, remove_if_there, write_whole
+from ottla.log.outcomes import AppendInfo, Fetched, Flush, FoundOffset
 from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
 from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
 from ottla.log.segment import FileRange, Located, Segment
@@ -53,47 +52,6 @@ from ottla.records.errors import CorruptMessageError
 logger = logging.getLogger(__name__)
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
-
-
-class AppendInfo(NamedTuple):
-    """What became of an append."""
-
-    first_offset: int
-    last_offset: int
-    log_append_time: int
-    """-1 where records keep the time of their creation."""
-    log_start_offset: int
-    duplicate: bool = False
-    """It had been appended before; the offsets are those of then."""
-
-
-class Fetched(NamedTuple):
-    """Where the batches from an offset on lie. The last one may be cut off; without ``range`` there are none yet."""
-
-    range: FileRange | None
-    upper_bound: int
-    """No record in the range has this offset or a larger one."""
-
-
-class FoundOffset(NamedTuple):
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-class Flush:
-    """What one flush has to put on disk; ``sync`` may run in any thread."""
-
-    def __init__(self, directory: Path, files: list[OpenFile], offset: int, count: int) -> None:
-        self.offset = offset
-        self.segment_count = count
-        self._directory = directory
-        self._files = files
-
-    def sync(self) -> None:
-        for file in self._files:
-            os.fsync(file.fd)
-        fsync_directory(self._directory)
 
 
 class Log:
@@ -146,7 +104,7 @@ class Log:
         self._config = config
         self._rules = config.rules()
         for segment in self._segments:
-            segment._config = config
+            segment.configure(config)
         self._draw_jitter()
 
     @property
@@ -596,7 +554,7 @@ class Log:
     def moved(self, directory: Path) -> None:
         """The directory of this log was renamed."""
         self.directory = directory
-        self.epochs._path = directory / LEADER_EPOCH_CHECKPOINT
+        self.epochs.moved(directory / LEADER_EPOCH_CHECKPOINT)
         for segment in self._segments:
             segment.moved(directory)
 

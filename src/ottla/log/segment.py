@@ -138,6 +138,9 @@ class Segment:
             os.ftruncate(self.file.fd, self.size)
         self._recent.clear()
 
+    def configure(self, config: LogConfig) -> None:
+        self._config = config
+
     @property
     def file(self) -> OpenFile:
         if self._file is None:
@@ -251,7 +254,7 @@ class Segment:
         os.fsync(self.file.fd)
 
     def files_to_sync(self) -> list[OpenFile]:
-        return [self.file, self.offset_index._opened(), self.time_index._opened()]
+        return [self.file, self.offset_index.file, self.time_index.file]
 
     def mark_deleted(self) -> list[Path]:
         """Take the files out of the log by their names; which ones are left to be deleted."""
@@ -277,9 +280,9 @@ class Segment:
     def moved(self, directory: Path) -> None:
         """The directory has another name; open files do not mind."""
         self.directory = directory
-        self.offset_index.renamed(self._path(INDEX_SUFFIX))
-        self.time_index.renamed(self._path(TIME_INDEX_SUFFIX))
-        self.txn_index.renamed(self._path(TXN_INDEX_SUFFIX))
+        self.offset_index.moved(self._path(INDEX_SUFFIX))
+        self.time_index.moved(self._path(TIME_INDEX_SUFFIX))
+        self.txn_index.moved(self._path(TXN_INDEX_SUFFIX))
 
     def _note(self, located: Located) -> None:
         header = located.header

@@ -65,7 +65,7 @@ class TransactionIndex:
             finally:
                 os.close(fd)
 
-    def renamed(self, path: Path) -> None:
+    def moved(self, path: Path) -> None:
         self.path = path
 
     def _cut(self, size: int) -> None:

@@ -92,6 +92,8 @@ def walk(data: bytes, start: i64, end: i64, count: i64) -> Walked:
     low: i64 = _NONE_YET_MIN
     high: i64 = _NONE_YET_MAX
     keyless: i64 = -1
+    if start < 0 or end > len(data):
+        return TRUNCATED, index, low, high, keyless
     while index < count:
         length, at = varint(data, at, end)
         if at < 0:
@@ -101,51 +103,54 @@ def walk(data: bytes, start: i64, end: i64, count: i64) -> Walked:
             return TRUNCATED if stop > end else BAD_LENGTH, index, low, high, keyless
         delta, at = varlong(data, at + 1, stop)
         if at < 0:
-            return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH, index, low, high, keyless
+            return _inside(at), index, low, high, keyless
         low = min(low, delta)
         high = max(high, delta)
         offset, at = varint(data, at, stop)
         if at < 0:
-            return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH, index, low, high, keyless
+            return _inside(at), index, low, high, keyless
         if offset != index:
             return BAD_OFFSET, index, low, high, keyless
         size, at = varint(data, at, stop)
-        if at >= 0:
-            if size >= 0:
-                at += size
-            elif keyless < 0:
-                keyless = index
-            if at <= stop:
-                size, at = varint(data, at, stop)
-                if at >= 0 and size > 0:
-                    at += size
-        if at < 0 or at > stop:
-            return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH, index, low, high, keyless
+        if at < 0:
+            return _inside(at), index, low, high, keyless
+        if size >= 0:
+            at += size
+        elif keyless < 0:
+            keyless = index
+        size, at = varint(data, at, stop)
+        if at < 0:
+            return _inside(at), index, low, high, keyless
+        if size > 0:
+            at += size
         # One byte says that there are no headers, as it mostly is.
-        if stop - at == 1 and data[at] == 0:
-            at = stop
-        else:
+        if at + 1 != stop or data[at] != 0:
             fault = _walk_headers(data, at, stop)
             if fault != OK:
                 return fault, index, low, high, keyless
-            at = stop
+        at = stop
         index += 1
     if at != end:
         return LEFT_OVER, index, low, high, keyless
     return OK, index, low, high, keyless
 
 
+def _inside(at: i64) -> i64:
+    """The fault behind the negative end of a number within a record: that it ends early is a matter of its lengths."""
+    return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH
+
+
 def _walk_headers(data: bytes, at: i64, stop: i64) -> i64:
     """Headers have to fill the record up to ``stop``."""
     number, at = varint(data, at, stop)
     if at < 0:
-        return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH
+        return _inside(at)
     if number < 0 or number > stop - at:
         return BAD_HEADERS
     while number > 0:
         size, at = varint(data, at, stop)
         if at < 0:
-            return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH
+            return _inside(at)
         if size < 0:
             return BAD_HEADERS
         at += size
@@ -153,7 +158,7 @@ def _walk_headers(data: bytes, at: i64, stop: i64) -> i64:
             return BAD_LENGTH
         size, at = varint(data, at, stop)
         if at < 0:
-            return BAD_VARINT if at == -BAD_VARINT else BAD_LENGTH
+            return _inside(at)
         if size > 0:
             at += size
             if at > stop:
