@@ -227,3 +227,29 @@ def test_a_disk_that_refuses(stored: Path, tmp_path: Path, code: int, caplog: py
         recovered.append_as_leader(numbered_batch(30), leader_epoch=10, now_ms=NOW_MS)
         again.close(now_ms=NOW_MS)
         shutil.rmtree(folder)
+
+
+def _nothing(*_: object, **__: object) -> None:
+    pass
+
+
+MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None]]] = {
+    "names are never synced": (
+        lambda patch: patch.setattr("ottla.log.log.fsync_directory", _nothing),
+        test_truncation,
+    ),
+    "indexes are not synced when a segment is sealed": (
+        lambda patch: patch.setattr("ottla.log.index._Index.sync", _nothing),
+        test_appends_and_flushes,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_these_tests_notice_when(
+    stored: Path, before: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    change, test = MUTANTS[mutant]
+    change(monkeypatch)
+    with pytest.raises(AssertionError):
+        test(stored, before, tmp_path, power=True)
