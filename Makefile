@@ -9,7 +9,7 @@ help: ## show this list
 
 setup: .venv/.installed ## make .venv and install Ottla into it
 	@$(bin)/python -m compileall -q src # or every start compiles where PYTHONDONTWRITEBYTECODE is set
-compiled := $(shell find src/ottla/base src/ottla/net src/ottla/keeper src/ottla/records -name "*.py")
+compiled := $(shell find src/ottla -name "*.py" -not -path "*/cli/*")
 .venv/.installed: pyproject.toml setup.py scripts/setup.sh $(compiled)
 	@scripts/setup.sh
 	@touch $@

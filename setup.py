@@ -14,6 +14,9 @@ SOURCES = Path("src")
 BUILDING = {"build", "build_ext", "bdist_wheel", "editable_wheel"}
 COMPILED = (
     "ottla/base/clock.py",
+    "ottla/broker/api.py",
+    "ottla/broker/connection.py",
+    "ottla/broker/dispatch.py",
     "ottla/base/timers.py",
     "ottla/net/connection.py",
     "ottla/net/flow.py",

@@ -5,13 +5,11 @@
     ├── CorruptionError            bytes on disk that are not what was written (ottla.keeper.store, ottla.log)
     ├── DiskError                  the disk refused; what it holds is not known any more (ottla.keeper.disk)
     ├── RemoteProtocolError        the peer sent what the protocol does not allow
-<<<<<<< HEAD
     ├── ZnodeError and others      a description of a cluster that cannot be (ottla.metadata.errors)
     ├── RegistryError              what the ensemble answers instead of a result (ottla.registry.errors)
-=======
     ├── RecordsError               records that cannot be appended, by Kafka's names (ottla.records.errors)
     ├── LogError                   what a log cannot do, by Kafka's names (ottla.log.errors)
->>>>>>> 482e2c6 (log: small seams in place of reaching into others; tests do not wait for the disk)
+    ├── ReplicaError               what a replica does not do, by Kafka's names (ottla.replica.errors)
     └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)
 
 What else is raised is a mistake of ours, and nobody but the outermost boundary catches it.

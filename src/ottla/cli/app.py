@@ -14,6 +14,7 @@ COMMANDS = {
     "up": "Start a cluster on this machine.",
     "down": "Stop the cluster of a folder.",
     "status": "Show the processes of a cluster.",
+    "broker": "Run one broker.",
     "keeper": "Run one keeper.",
 }
 

@@ -7,7 +7,7 @@ import sys
 import click
 
 from ottla.cli import options
-from ottla.cli.launch import KeeperRequest, keeper
+from ottla.cli.launch import ServerRequest, keeper
 
 
 def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -39,4 +39,4 @@ def command(file: str, set_settings: dict[str, str], *, insecure: bool, verbose:
     FILE.cfg is ZooKeeper's zoo.cfg, with `myid` in its data directory. System properties of ZooKeeper are keys of the
     same name. The keeper runs in the foreground until SIGTERM or SIGINT.
     """
-    sys.exit(keeper(KeeperRequest(file, set_settings, insecure, verbose)))
+    sys.exit(keeper(ServerRequest(file, set_settings, insecure, verbose)))

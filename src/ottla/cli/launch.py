@@ -1,7 +1,7 @@
-"""``ottla keeper``: one server in this process.
+"""``ottla keeper`` and ``ottla broker``: one server in this process.
 
 Kept free of the command-line library for the sake of the start. ``plain`` understands what a supervisor writes; for
-all else, ``--help`` and mistakes included, it leaves the word to the command in ``ottla.cli.keeper``.
+all else, ``--help`` and mistakes included, it leaves the word to the commands in ``ottla.cli``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BAD_CONFIG = 2
 log = logging.getLogger("ottla.keeper")
 
 
-class KeeperRequest(NamedTuple):
+class ServerRequest(NamedTuple):
     """What the command line asks for."""
 
     file: str
@@ -27,7 +27,7 @@ class KeeperRequest(NamedTuple):
     verbose: bool = False
 
 
-def plain(arguments: Sequence[str]) -> KeeperRequest | None:
+def plain(arguments: Sequence[str]) -> ServerRequest | None:
     """Read ``FILE [--set k=v]... [--insecure] [-v]``, or give None for anything that is not exactly that."""
     files: list[str] = []
     settings: dict[str, str] = {}
@@ -47,14 +47,14 @@ def plain(arguments: Sequence[str]) -> KeeperRequest | None:
             files.append(word)
     if len(files) != 1:
         return None
-    return KeeperRequest(files[0], settings, "--insecure" in flags, bool(flags & {"-v", "--verbose"}))
+    return ServerRequest(files[0], settings, "--insecure" in flags, bool(flags & {"-v", "--verbose"}))
 
 
-def keeper(request: KeeperRequest) -> int:
+def keeper(request: ServerRequest) -> int:
     """Run the keeper until it is told to stop; gives the exit code of the process."""
     from ottla.keeper.config import KeeperConfig
 
-    logging.basicConfig(level=logging.DEBUG if request.verbose else logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    _log(request)
     try:
         config = KeeperConfig.from_file(request.file, request.settings, insecure=request.insecure)
     except ConfigError as error:
@@ -69,3 +69,30 @@ def keeper(request: KeeperRequest) -> int:
     except Error as error:
         print(f"ottla keeper: {request.file}: {error}", file=sys.stderr)
         return 1
+
+
+def broker(request: ServerRequest) -> int:
+    """Run the broker until it is told to stop; gives the exit code of the process."""
+    from ottla.broker.config import BrokerConfig
+
+    _log(request)
+    logging.getLogger("ottla.registry.kazoostore").setLevel(logging.WARNING)  # kazoo tells of every connection
+    try:
+        config = BrokerConfig.from_file(request.file, request.settings, insecure=request.insecure)
+    except ConfigError as error:
+        print(f"ottla broker: {request.file}: {error}", file=sys.stderr)
+        return BAD_CONFIG
+    for name in config.unknown:
+        logging.getLogger("ottla.broker").warning("%s is no setting of a broker and has no effect", name)
+
+    from ottla.broker.main import run
+
+    try:
+        return run(config)
+    except Error as error:
+        print(f"ottla broker: {request.file}: {error}", file=sys.stderr)
+        return 1
+
+
+def _log(request: ServerRequest) -> None:
+    logging.basicConfig(level=logging.DEBUG if request.verbose else logging.INFO, format=LOG_FORMAT, stream=sys.stderr)

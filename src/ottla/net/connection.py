@@ -19,12 +19,16 @@ import logging
 from collections import deque
 from typing import cast
 
+from mypy_extensions import mypyc_attr
+
 from ottla.base.errors import RemoteProtocolError
 from ottla.net.flow import Pause, ReadGate
 from ottla.net.frames import FrameReader
 from ottla.net.turn import Turn
 
 log = logging.getLogger(__name__)
+
+Buffer = bytes | bytearray | memoryview
 
 UNSENT_BYTES_MAX = 64 << 20
 FRAMES_PER_TURN = 128
@@ -33,6 +37,7 @@ JOINED_BYTES_MAX = 1 << 16
 """Up to here a copy is cheaper than a vector."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # tests have connections of their own
 class Connection(asyncio.Protocol):
     """Base of every connection, incoming or outgoing."""
 
@@ -45,7 +50,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._gate: ReadGate | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._out: list[bytes] = []
+        self._out: list[Buffer] = []
         self._out_bytes = 0
         self._flushing = False
         self._closing = False
@@ -73,7 +78,7 @@ class Connection(asyncio.Protocol):
     def is_closing(self) -> bool:
         return self._closing
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Buffer) -> None:
         """Send bytes that carry their own length. They go out together at the end of this turn of the loop."""
         if self._closing:
             return

@@ -10,7 +10,7 @@ import pytest
 
 from ottla import __version__
 from ottla.cli.app import COMMANDS, app
-from ottla.cli.launch import KeeperRequest, plain
+from ottla.cli.launch import ServerRequest, plain
 
 from .conftest import Ottla
 
@@ -62,19 +62,19 @@ def test_version(ottla: Ottla) -> None:
 @pytest.mark.parametrize(
     ("arguments", "request_"),
     [
-        (["zoo.cfg"], KeeperRequest("zoo.cfg")),
-        (["zoo.cfg", "-v"], KeeperRequest("zoo.cfg", verbose=True)),
-        (["--insecure", "--verbose", "zoo.cfg"], KeeperRequest("zoo.cfg", insecure=True, verbose=True)),
-        (["--set", "a=b=c", "zoo.cfg", "--set", "d="], KeeperRequest("zoo.cfg", {"a": "b=c", "d": ""})),
+        (["zoo.cfg"], ServerRequest("zoo.cfg")),
+        (["zoo.cfg", "-v"], ServerRequest("zoo.cfg", verbose=True)),
+        (["--insecure", "--verbose", "zoo.cfg"], ServerRequest("zoo.cfg", insecure=True, verbose=True)),
+        (["--set", "a=b=c", "zoo.cfg", "--set", "d="], ServerRequest("zoo.cfg", {"a": "b=c", "d": ""})),
     ],
 )
 def test_the_short_way_and_the_command_read_the_same(
-    arguments: list[str], request_: KeeperRequest, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], request_: ServerRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ottla.cli import keeper
 
     assert plain(arguments) == request_
-    asked: list[KeeperRequest] = []
+    asked: list[ServerRequest] = []
     monkeypatch.setattr(keeper, "keeper", asked.append)
     with pytest.raises(SystemExit):
         keeper.command.main(arguments, standalone_mode=False)

@@ -1,0 +1,39 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that whoever read in it can tell whether that still stands."""
+
+from __future__ import annotations
+
+from ottla.base.errors import Error
+from ottla.broker.api import Handler, Operation, Resource
+from ottla.broker.context import Context
+from ottla.broker.errors import error_code
+from ottla.wire import ApiKey
+from ottla.wire.messages.k23_offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(ctx: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_answer(ctx, topic.topic, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(ctx: Context, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = ctx.services.replicas.partition(name, wanted.partition)
+        end = partition.end_offset_for_epoch(wanted.leader_epoch, epoch=wanted.current_leader_epoch)
+    except Error as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=error_code(error))
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
+
+
+HANDLER = Handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, handle, Operation.DESCRIBE, Resource.TOPICS)

@@ -1,0 +1,64 @@
+"""From a frame to the handler of its API, and from its answer to a frame.
+
+A route is looked up by (key, version) and made when a client first uses it: the decoder of the request, the handler and
+the framer of the response. What ApiVersions tells follows from the handlers that are registered, and from nothing else.
+
+A request that cannot be understood costs its sender the connection, as with Kafka, with one exception: ApiVersions in a
+version from the future is answered in version 0 with what there is, so that a newer client can ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.broker.api import Handle, Handler
+from ottla.wire import APIS, ApiKey, Buffer, Message, decoder, response_framer
+from ottla.wire.table import Versions
+
+Framer = Callable[[Any, int], list[Buffer]]
+
+
+class Route(NamedTuple):
+    decode: Callable[..., Any]
+    handle: Handle
+    frame: Framer
+    version: int
+
+
+class UnsupportedVersionError(RemoteProtocolError):
+    """A version that this broker does not offer."""
+
+
+class Dispatch:
+    """The APIs of one listener."""
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        self.handlers = {handler.key: handler for handler in handlers}
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def route(self, key: int, version: int) -> Route:
+        """Raises RemoteProtocolError where there is none."""
+        found = self._routes.get((key, version))
+        if found is None:
+            found = self._routes[key, version] = self._make(key, version)
+        return found
+
+    def offered(self) -> list[tuple[ApiKey, Versions]]:
+        """Every API with the versions a client may use."""
+        known = ((key, APIS[key].offered) for key in sorted(self.handlers))
+        return [(key, versions) for key, versions in known if versions.low <= versions.high]
+
+    def _make(self, key: int, version: int) -> Route:
+        handler = self.handlers.get(key)  # type: ignore[call-overload]  # an int is as good as the member it equals
+        if handler is None:
+            raise RemoteProtocolError(f"API {key}, which is not served here")
+        api = APIS[handler.key]
+        if version not in api.offered:
+            raise UnsupportedVersionError(f"{api.name} version {version}; offered are {api.offered}")
+        return Route(decoder(api.request, version), handler.handle, _framer(api.response, version), version)
+
+
+def _framer(response: type[Message], version: int) -> Framer:
+    return response_framer(response, version)

@@ -1,0 +1,15 @@
+"""From what went wrong here to the code a client is told. Every error that may reach a client names Kafka's."""
+
+from __future__ import annotations
+
+from ottla.base.errors import CorruptionError, Error
+from ottla.wire import ErrorCode
+
+
+def error_code(error: Error) -> ErrorCode:
+    name: str | None = getattr(error, "error", None)
+    if name is not None:
+        return ErrorCode[name]
+    if isinstance(error, CorruptionError):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.UNKNOWN_SERVER_ERROR
