@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import sources
 
 sources.prefer_sources()
 
 from tests.peers import maven
+
+# How long something takes on a busy machine says nothing about whether it is right.
+settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ottla")
 
 _MARKED_BY_FOLDER = ("sim", "compat", "chaos")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ottla.keeper.proto.errors import MarshallingError
@@ -226,10 +225,9 @@ txns = st.builds(
 def test_transactions_are_read_as_they_were_written(txn: Txn) -> None:
     raw = encode_txn(txn)
     assert zxid_of(raw) == txn.zxid
-    decoded = decode_txn(raw)
-    if txn.digest is None and txn.type == OpCode.CLOSE_SESSION and len(raw) == 36 + 12:
-        pytest.skip("twelve bytes behind an old CLOSE_SESSION are taken for a digest, as they always are today")
-    assert decoded == txn
+    # Twelve bytes behind an old CLOSE_SESSION are taken for a digest, as they always are today.
+    assume(not (txn.digest is None and txn.type == OpCode.CLOSE_SESSION and len(raw) == 36 + 12))
+    assert decode_txn(raw) == txn
 
 
 @given(st.binary(max_size=120), st.sampled_from([*BODIES, OpCode.MULTI, 99]))

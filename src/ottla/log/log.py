@@ -419,6 +419,8 @@ class Log:
             # Their names are gone for good before the segment in front of them is cut: no hole may be left.
             fsync_directory(self.directory)
             self.log_end_offset = self.active.truncate_to(offset, now_ms=now_ms)
+            # A batch goes as a whole, and the log may have started within the one that is gone.
+            self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
             self._lower(self.log_end_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             self.update_high_watermark(self.high_watermark)
