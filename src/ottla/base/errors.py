@@ -8,6 +8,7 @@
     ├── ZnodeError and others      a description of a cluster that cannot be (ottla.metadata.errors)
     ├── RegistryError              what the ensemble answers instead of a result (ottla.registry.errors)
     ├── RecordsError               records that cannot be appended, by Kafka's names (ottla.records.errors)
+    ├── ScanError                  what keeps a log from being read in bulk (ottla.scan.errors)
     ├── LogError                   what a log cannot do, by Kafka's names (ottla.log.errors)
     ├── ReplicaError               what a replica does not do, by Kafka's names (ottla.replica.errors)
     └── KeeperError                a ZooKeeper result code (ottla.keeper.proto.errors)

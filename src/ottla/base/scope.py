@@ -33,7 +33,7 @@ class TaskScope:
         self.name = name
         self._parent: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order they came, for histories that can be repeated
         self._failure: BaseException | None = None
         self._interrupted = False  # whether a failure made us cancel the parent
         self._open = False
@@ -55,7 +55,7 @@ class TaskScope:
             coroutine.close()
             raise RuntimeError(f"scope {self.name!r} is not open")
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -102,7 +102,7 @@ class TaskScope:
         return cancelled
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
         if self._failure is not None:

@@ -1,9 +1,10 @@
 """Sockets to frames: listener, connection, channel, flow control, frame limits. Knows no protocol."""
 
+from ottla.net.budget import FrameBudget
 from ottla.net.channel import Channel
 from ottla.net.connection import Connection
 from ottla.net.frames import FrameReader
 from ottla.net.listener import Listener
 from ottla.net.turn import Turn
 
-__all__ = ["Channel", "Connection", "FrameReader", "Listener", "Turn"]
+__all__ = ["Channel", "Connection", "FrameBudget", "FrameReader", "Listener", "Turn"]

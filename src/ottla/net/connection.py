@@ -9,7 +9,8 @@ costs the others a few milliseconds at a time.
 
 Back-pressure. When the peer does not read, the transport's buffer fills, and reading from that peer stops until it has
 drained, so that a client cannot make us hold more answers than it asked questions. What others cause to be sent to it
-(events, proposals) is bounded by ``unsent_bytes_max``: past that the connection is cut.
+(events, proposals) is bounded by ``unsent_bytes_max``: past that the connection is cut. What unfinished frames of all
+connections hold is bounded by a ``FrameBudget`` that they share.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
 from ottla.base.errors import RemoteProtocolError
+from ottla.net.budget import SMALL_BYTES, FrameBudget
 from ottla.net.flow import Pause, ReadGate
 from ottla.net.frames import FrameReader
 from ottla.net.turn import Turn
@@ -30,10 +32,10 @@ log = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
-UNSENT_BYTES_MAX = 64 << 20
-FRAMES_PER_TURN = 128
-BYTES_PER_TURN = 1 << 20
-JOINED_BYTES_MAX = 1 << 16
+UNSENT_BYTES_MAX: Final = 64 << 20
+FRAMES_PER_TURN: Final = 128
+BYTES_PER_TURN: Final = 1 << 20
+JOINED_BYTES_MAX: Final = 1 << 16
 """Up to here a copy is cheaper than a vector."""
 
 
@@ -42,7 +44,12 @@ class Connection(asyncio.Protocol):
     """Base of every connection, incoming or outgoing."""
 
     def __init__(
-        self, *, frame_bytes_max: int, unsent_bytes_max: int = UNSENT_BYTES_MAX, turn: Turn | None = None
+        self,
+        *,
+        frame_bytes_max: int,
+        unsent_bytes_max: int = UNSENT_BYTES_MAX,
+        turn: Turn | None = None,
+        budget: FrameBudget | None = None,
     ) -> None:
         self._reader = FrameReader(frame_bytes_max)
         self._unsent_bytes_max = unsent_bytes_max
@@ -57,6 +64,9 @@ class Connection(asyncio.Protocol):
         self._backlog: deque[bytes] = deque()
         self._write_paused = False
         self._continuing = False
+        self._on_hold = False
+        self._budget = budget
+        self._is_counted = False
         self.peer: tuple[str, int] = ("", 0)
         self.bytes_received = 0
 
@@ -106,7 +116,7 @@ class Connection(asyncio.Protocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(out)
-        if transport.get_write_buffer_size() > self._unsent_bytes_max:
+        if self._write_paused and transport.get_write_buffer_size() > self._unsent_bytes_max:
             log.warning("cutting %s:%d: it does not read what it is sent", *self.peer)
             self.abort()
 
@@ -123,6 +133,28 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         if self._transport is not None:
             self._transport.abort()
+
+    def allow_frames_up_to(self, frame_bytes_max: int) -> None:
+        self._reader.bytes_max = frame_bytes_max
+
+    @property
+    def backlog(self) -> int:
+        """Frames that have arrived and are not taken yet."""
+        return len(self._backlog)
+
+    def hold(self) -> None:
+        """Take no frame of this connection, not even one that has arrived, until ``unhold``."""
+        self._on_hold = True
+        if self._gate is not None:
+            self._gate.pause(Pause.BACKLOG)
+
+    def unhold(self) -> None:
+        if self._on_hold:
+            self._on_hold = False
+            if self._backlog:
+                self._continue()
+            elif self._gate is not None:
+                self._gate.resume(Pause.BACKLOG)
 
     def pause_reading(self) -> None:
         if self._gate is not None:
@@ -151,7 +183,10 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as e:
             self._refuse(e)
             return
-        if self._backlog or len(frames) > FRAMES_PER_TURN:
+        held = self._reader.held_bytes
+        if (held > SMALL_BYTES or self._is_counted) and self._budget is not None:
+            self._count(held)
+        if self._backlog or self._on_hold or len(frames) > FRAMES_PER_TURN:
             self._backlog += frames
             if self._gate is not None:
                 self._gate.pause(Pause.BACKLOG)
@@ -168,12 +203,14 @@ class Connection(asyncio.Protocol):
                     return
                 taken += 1
                 self.received(frame)
-                if self._out_bytes > BYTES_PER_TURN:
+                if self._out_bytes > BYTES_PER_TURN or self._on_hold:
                     break
         except RemoteProtocolError as e:
             self._refuse(e)
+        # libuv may read several times before the next turn: then what is left of this one is not there to be used again.
+        used_up = self._out_bytes > BYTES_PER_TURN
         self.flush()
-        if taken < len(frames) and not self._closing:
+        if (taken < len(frames) or used_up) and not self._closing:
             self._backlog.extendleft(reversed(frames[taken:]))
             if self._gate is not None:
                 self._gate.pause(Pause.BACKLOG)
@@ -181,23 +218,55 @@ class Connection(asyncio.Protocol):
 
     def _take_backlog(self) -> None:
         """One turn's worth of what has arrived already."""
-        if self._write_paused or self._closing:
+        if self._write_paused or self._closing or self._on_hold:
             return
         backlog = self._backlog
         self._take([backlog.popleft() for _ in range(min(FRAMES_PER_TURN, len(backlog)))])
         if backlog:
             self._continue()
-        elif self._gate is not None:
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """The backlog is used up: unless taking it ended in a hold or in the end of a turn, the transport is read again."""
+        if self._gate is not None and not self._on_hold and not self._continuing:
             self._gate.resume(Pause.BACKLOG)
 
     def _continue(self) -> None:
-        if not self._write_paused and not self._continuing and self._loop is not None:
+        if not self._write_paused and not self._on_hold and not self._continuing and self._loop is not None:
             self._continuing = True
             self._loop.call_soon(self._resume_backlog)
 
     def _resume_backlog(self) -> None:
         self._continuing = False
         self._take_backlog()
+
+    # For the budget.
+
+    def _count(self, held: int) -> None:
+        assert self._budget is not None
+        if held > SMALL_BYTES:
+            self._is_counted = True
+            self._budget.hold(self, held=held, missing=self._reader.missing_bytes)
+        else:
+            self._is_counted = False
+            self._budget.release(self)
+
+    @property
+    def waits_for_room_only(self) -> bool:
+        return self._gate is not None and not self._gate.reasons & ~Pause.ROOM
+
+    def pause_for_room(self) -> None:
+        if self._gate is not None:
+            self._gate.pause(Pause.ROOM)
+
+    def resume_for_room(self) -> None:
+        if self._gate is not None:
+            self._gate.resume(Pause.ROOM)
+
+    def cut(self, why: str) -> None:
+        log.warning("cutting %s:%d: %s", *self.peer, why)
+        self.abort()
 
     def _refuse(self, error: RemoteProtocolError) -> None:
         log.warning("closing %s:%d: %s", *self.peer, error)
@@ -209,6 +278,9 @@ class Connection(asyncio.Protocol):
         self._backlog.clear()
         self._transport = None
         self._gate = None
+        if self._is_counted and self._budget is not None:
+            self._is_counted = False
+            self._budget.release(self)
         self.ended(exc)
 
     def pause_writing(self) -> None:
@@ -220,5 +292,5 @@ class Connection(asyncio.Protocol):
         self._write_paused = False
         if self._gate is not None:
             self._gate.resume(Pause.WRITE_BUFFER)
-        if self._backlog:
-            self._continue()
+            if self._gate.reasons & Pause.BACKLOG:
+                self._continue()

@@ -6,12 +6,9 @@ a gigabyte and falls silent costs four bytes.
 
 from __future__ import annotations
 
-from struct import Struct
+from librt.strings import read_i32_be
 
 from ottla.base.errors import RemoteProtocolError
-
-_LENGTH = Struct(">i")
-_unpack = _LENGTH.unpack_from
 
 
 class FrameReader:
@@ -29,6 +26,11 @@ class FrameReader:
     @property
     def held_bytes(self) -> int:
         return self._held
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes the unfinished frame still lacks."""
+        return self._wanted - self._held if self._held else 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that ``data`` completes. Raises RemoteProtocolError on a length that cannot be."""
@@ -48,7 +50,7 @@ class FrameReader:
             self._held = 0
         end = len(data)
         while end - at >= 4:
-            length: int = _unpack(data, at)[0]
+            length: int = read_i32_be(data, at)
             if not 0 <= length <= self.bytes_max:
                 raise RemoteProtocolError(f"a frame of {length} bytes, where {self.bytes_max} is the most")
             stop = at + 4 + length
@@ -60,7 +62,7 @@ class FrameReader:
             rest = data[at:] if at else data
             self._chunks.append(rest)
             self._held = len(rest)
-            self._wanted = 4 if len(rest) < 4 else 4 + _unpack(rest)[0]
+            self._wanted = 4 if len(rest) < 4 else 4 + int(read_i32_be(rest, 0))
         return frames
 
     def _assembled(self, last_bytes: int) -> bytes:
