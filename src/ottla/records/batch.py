@@ -26,37 +26,61 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from crc32c import crc32c
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i64
 
+from ottla.base.checksums import crc32c
 from ottla.records.errors import CorruptMessageError
 
-BATCH_HEADER = Struct(">qiibIhiqqqhii")
-HEADER_BYTES = BATCH_HEADER.size
-LOG_OVERHEAD = 12
+BATCH_HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = 61
+LOG_OVERHEAD: Final = 12
 """Offset and length: what lies before the part that ``length`` counts."""
-CHECKED_FROM = 21
-MAGIC_AT = 16
-MAGIC = 2
-SMALLEST_LENGTH = 14
+CHECKED_FROM: Final = 21
+MAGIC_AT: Final = 16
+"""Also where what a broker assigns has ended."""
+MAGIC: Final = 2
+SMALLEST_LENGTH: Final = 14
 """Of a magic 0 message without key and value; a smaller length is no message of any format."""
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
+COPIED_BYTES_MAX: Final = 1 << 13
+"""Up to here a copy is cheaper than the views that would save it."""
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
-NO_LEADER_EPOCH = -1
-SEQUENCES = 1 << 31
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+SEQUENCES: Final = 1 << 31
 """Sequence numbers run from 0 to 2³¹ - 1 and start over."""
 
-_FRAME = Struct(">qiib")
+_FRAME: Final = Struct(">qiib")
+
+
+FIELDS: Final = (
+    "base_offset",
+    "length",
+    "partition_leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
+"""Of the header, in the order of the layout."""
 
 
 class TimestampType(IntEnum):
@@ -64,22 +88,106 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-class BatchHeader(NamedTuple):
-    """The header of a magic 2 batch; the fields are those of the layout, in its order."""
+class BatchHeader:
+    """The header of a magic 2 batch; the fields are those of the layout, in its order. Nobody changes one.
 
-    base_offset: int
-    length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
+    A class and no tuple: compiled, its fields are read and made without a detour over the interpreter.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "crc",
+        "last_offset_delta",
+        "length",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        length: int,
+        partition_leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.length = length
+        self.partition_leader_epoch = partition_leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+
+    def fields(self) -> tuple[int, ...]:
+        return (
+            self.base_offset,
+            self.length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        )
+
+    def replace(self, **changes: int) -> BatchHeader:
+        """Another header, with some fields as they are given here."""
+        return BatchHeader(**{**dict(zip(FIELDS, self.fields(), strict=True)), **changes})
+
+    def assigned(self, base_offset: int, leader_epoch: int, attributes: int, max_timestamp: int) -> BatchHeader:
+        """As the log has it, but for the checksum."""
+        return BatchHeader(
+            base_offset,
+            self.length,
+            leader_epoch,
+            self.magic,
+            self.crc,
+            attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BatchHeader) and self.fields() == other.fields()
+
+    def __hash__(self) -> int:
+        return hash(self.fields())
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}={value}" for name, value in zip(FIELDS, self.fields(), strict=True))
+        return f"BatchHeader({named})"
 
     @property
     def size(self) -> int:
@@ -99,7 +207,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return TimestampType(self.attributes >> 3 & 1)
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
@@ -120,7 +228,15 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) % SEQUENCES
 
     def pack(self) -> bytes:
-        return BATCH_HEADER.pack(*self)
+        return BATCH_HEADER.pack(*self.fields())
+
+    def pack_assigned(self) -> bytes:
+        """What a broker assigns, and the length between: all that differs from what was sent, as a rule."""
+        out = BytesWriter()
+        write_i64_be(out, self.base_offset)
+        write_i32_be(out, self.length)
+        write_i32_be(out, self.partition_leader_epoch)
+        return out.getvalue()
 
 
 class Frame(NamedTuple):
@@ -134,7 +250,31 @@ class Frame(NamedTuple):
 
 def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
     """The header at ``position``, which is known to hold a whole one."""
-    return BatchHeader._make(BATCH_HEADER.unpack_from(data, position))
+    if not isinstance(data, bytes):
+        data, position = bytes(data[position : position + HEADER_BYTES]), 0
+    return _header_in(data, position)
+
+
+def _header_in(data: bytes, at: i64) -> BatchHeader:
+    return BatchHeader(
+        read_i64_be(data, at),
+        read_i32_be(data, at + 8),
+        read_i32_be(data, at + 12),
+        _i8(data[at + 16]),
+        int(read_i32_be(data, at + 17)) & 0xFFFFFFFF,
+        read_i16_be(data, at + 21),
+        read_i32_be(data, at + 23),
+        read_i64_be(data, at + 27),
+        read_i64_be(data, at + 35),
+        read_i64_be(data, at + 43),
+        read_i16_be(data, at + 51),
+        read_i32_be(data, at + 53),
+        read_i32_be(data, at + 57),
+    )
+
+
+def _i8(byte: int) -> int:
+    return byte - 256 if byte > 127 else byte
 
 
 def frames(data: bytes | memoryview, position: int = 0) -> Iterator[Frame]:
@@ -158,6 +298,8 @@ def frames(data: bytes | memoryview, position: int = 0) -> Iterator[Frame]:
 
 
 def compute_crc(data: bytes | memoryview, position: int, size: int) -> int:
+    if size <= COPIED_BYTES_MAX:
+        return crc32c(data[position + CHECKED_FROM : position + size])
     return crc32c(memoryview(data)[position + CHECKED_FROM : position + size])
 
 
@@ -173,5 +315,21 @@ def check_batch(data: bytes | memoryview, frame: Frame) -> BatchHeader:
 
 def stamped(header: BatchHeader, body: bytes | memoryview) -> BatchHeader:
     """``header`` with the length and the checksum that belong to it in front of ``body``."""
-    header = header._replace(length=HEADER_BYTES - LOG_OVERHEAD + len(body))
-    return header._replace(crc=crc32c(body, crc32c(header.pack()[CHECKED_FROM:])))
+    length = HEADER_BYTES - LOG_OVERHEAD + len(body)
+    # What the checksum covers lies behind the fields that change here.
+    crc = crc32c(body, crc32c(header.pack()[CHECKED_FROM:]))
+    return BatchHeader(
+        header.base_offset,
+        length,
+        header.partition_leader_epoch,
+        header.magic,
+        crc,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )

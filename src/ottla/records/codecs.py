@@ -23,31 +23,31 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from typing import Any, Final
 
-import cramjam
 import zstandard
 
 from ottla.records.errors import CorruptMessageError, MessageTooLargeError, UnsupportedCompressionTypeError
 
-CHUNK_BYTES = 64 << 10
-BLOCK_BYTES_MAX = 32 << 20
-WINDOW_BYTES_MAX = 128 << 20
-UNPACKED_BYTES_MAX = 256 << 20
+CHUNK_BYTES: Final = 64 << 10
+BLOCK_BYTES_MAX: Final = 32 << 20
+WINDOW_BYTES_MAX: Final = 128 << 20
+UNPACKED_BYTES_MAX: Final = 256 << 20
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
-_XERIAL_BLOCK_BYTES = 32 << 10
-_I32 = struct.Struct(">i")
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
+_XERIAL_BLOCK_BYTES: Final = 32 << 10
+_I32: Final = struct.Struct(">i")
 
-_LZ4_MAGIC = 0x184D2204
+_LZ4_MAGIC: Final = 0x184D2204
 # Version 1, independent blocks of 64 KiB, no checksums; the last byte is the checksum of the two before it.
-_LZ4_HEADER = bytes.fromhex("04224d18604082")
-_LZ4_END = bytes(4)
-_LZ4_U32 = struct.Struct("<I")
-_LZ4_UNCOMPRESSED = 0x8000_0000
-_LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
+_LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
+_LZ4_END: Final = bytes(4)
+_LZ4_U32: Final = struct.Struct("<I")
+_LZ4_UNCOMPRESSED: Final = 0x8000_0000
+_LZ4_BLOCK_BYTES: Final = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 
 
 class Codec(IntEnum):
@@ -60,7 +60,7 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-CODEC_BY_NAME = {
+CODEC_BY_NAME: Final = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
     "snappy": Codec.SNAPPY,
@@ -70,7 +70,16 @@ CODEC_BY_NAME = {
 """The values of ``compression.type``, but for ``producer``."""
 
 
-_CODECS = tuple(Codec)
+DEFAULT_LEVELS: Final = {Codec.NONE: 0, Codec.GZIP: -1, Codec.SNAPPY: 0, Codec.LZ4: 9, Codec.ZSTD: 3}
+"""What ``compression.gzip.level`` and the like are where nobody says otherwise. LZ4's stands for its fast way."""
+_CODECS: Final = tuple(Codec)
+
+
+def _cramjam() -> Any:
+    """Loaded once somebody needs it: 1.5 MB that a broker can do without until then."""
+    import cramjam
+
+    return cramjam
 
 
 def codec_of(codec_id: int) -> Codec:
@@ -80,17 +89,12 @@ def codec_of(codec_id: int) -> Codec:
 
 
 def pack(codec: Codec, data: bytes) -> bytes:
-    match codec:
-        case Codec.NONE:
-            return data
-        case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data, 6))
-        case Codec.SNAPPY:
-            return _pack_snappy(data)
-        case Codec.LZ4:
-            return _pack_lz4(data)
-        case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, 3))
+    return b"".join(pack_stream(codec, (data,)))
+
+
+def pack_stream(codec: Codec, chunks: Iterable[bytes], level: int | None = None) -> Iterator[bytes]:
+    """What ``chunks`` pack to, in chunks; no more of them is held than a codec's block. Kafka's level if there is none."""
+    return _PACKERS[codec](chunks, DEFAULT_LEVELS[codec] if level is None else level)
 
 
 def unpack(codec: Codec, data: bytes | memoryview, *, limit: int = UNPACKED_BYTES_MAX) -> Iterator[bytes]:
@@ -105,7 +109,7 @@ def unpack(codec: Codec, data: bytes | memoryview, *, limit: int = UNPACKED_BYTE
             if total > limit:
                 raise MessageTooLargeError(f"a batch unpacks to more than {limit} bytes")
             yield chunk
-    except (zlib.error, zstandard.ZstdError, cramjam.DecompressionError, OSError, ValueError, struct.error) as error:
+    except (zlib.error, zstandard.ZstdError, _cramjam().DecompressionError, OSError, ValueError, struct.error) as error:
         raise CorruptMessageError(f"{codec.name.lower()} data that cannot be unpacked: {error}") from error
 
 
@@ -139,18 +143,18 @@ def _unpack_snappy(data: bytes) -> Iterator[bytes]:
 
 def _snappy_block(block: bytes) -> bytes:
     # snappy sets aside what the block claims, before anything is unpacked.
-    claimed = cramjam.snappy.decompress_raw_len(block)
+    claimed = _cramjam().snappy.decompress_raw_len(block)
     if claimed > BLOCK_BYTES_MAX:
         raise MessageTooLargeError(f"a snappy block of {claimed} bytes")
-    return bytes(cramjam.snappy.decompress_raw(block))
+    return bytes(_cramjam().snappy.decompress_raw(block))
 
 
-def _pack_snappy(data: bytes) -> bytes:
-    parts = [_XERIAL_HEADER]
-    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
-        parts += [_I32.pack(len(block)), block]
-    return b"".join(parts)
+def _pack_snappy(chunks: Iterable[bytes], _level: int) -> Iterator[bytes]:
+    yield _XERIAL_HEADER
+    for plain in _blocks(chunks, _XERIAL_BLOCK_BYTES):
+        block = bytes(_cramjam().snappy.compress_raw(plain))
+        yield _I32.pack(len(block))
+        yield block
 
 
 def _unpack_lz4(data: bytes) -> Iterator[bytes]:
@@ -174,21 +178,47 @@ def _unpack_lz4(data: bytes) -> Iterator[bytes]:
         if word & _LZ4_UNCOMPRESSED:
             yield block
         else:
-            written = cramjam.lz4.decompress_block_into(block, space)
+            written = _cramjam().lz4.decompress_block_into(block, space)
             yield bytes(memoryview(space)[:written])
         at += size + (4 if block_checksum else 0)
 
 
-def _pack_lz4(data: bytes) -> bytes:
-    parts = [_LZ4_HEADER]
-    for start in range(0, len(data), _LZ4_BLOCK_BYTES[4]):
-        plain = data[start : start + _LZ4_BLOCK_BYTES[4]]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+def _pack_lz4(chunks: Iterable[bytes], level: int) -> Iterator[bytes]:
+    if level != DEFAULT_LEVELS[Codec.LZ4]:
+        yield from _pack_lz4_tightly(chunks, level)
+        return
+    yield _LZ4_HEADER
+    for plain in _blocks(chunks, _LZ4_BLOCK_BYTES[4]):
+        block = bytes(_cramjam().lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
-            parts += [_LZ4_U32.pack(len(block)), block]
+            yield _LZ4_U32.pack(len(block))
+            yield block
         else:
-            parts += [_LZ4_U32.pack(len(plain) | _LZ4_UNCOMPRESSED), plain]
-    return b"".join((*parts, _LZ4_END))
+            yield _LZ4_U32.pack(len(plain) | _LZ4_UNCOMPRESSED)
+            yield plain
+    yield _LZ4_END
+
+
+def _pack_lz4_tightly(chunks: Iterable[bytes], level: int) -> Iterator[bytes]:
+    # A frame of independent blocks, as consumers in Java insist on.
+    stream = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    for chunk in chunks:
+        stream.compress(chunk)
+        yield bytes(stream.flush())
+    yield bytes(stream.finish())
+
+
+def _blocks(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes in pieces of ``size``, but for the last."""
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk if rest else chunk
+        whole = len(data) - len(data) % size
+        for at in range(0, whole, size):
+            yield data[at : at + size]
+        rest = data[whole:]
+    if rest:
+        yield rest
 
 
 def _unpack_zstd(data: bytes) -> Iterator[bytes]:
@@ -198,7 +228,32 @@ def _unpack_zstd(data: bytes) -> Iterator[bytes]:
             yield chunk
 
 
-_UNPACKERS = {
+def _pack_none(chunks: Iterable[bytes], _level: int) -> Iterator[bytes]:
+    yield from chunks
+
+
+def _pack_gzip(chunks: Iterable[bytes], level: int) -> Iterator[bytes]:
+    stream = zlib.compressobj(level, zlib.DEFLATED, 31)
+    for chunk in chunks:
+        yield stream.compress(chunk)
+    yield stream.flush()
+
+
+def _pack_zstd(chunks: Iterable[bytes], level: int) -> Iterator[bytes]:
+    stream = zstandard.ZstdCompressor(level=level).compressobj()
+    for chunk in chunks:
+        yield stream.compress(chunk)
+    yield stream.flush()
+
+
+_PACKERS: Final = {
+    Codec.NONE: _pack_none,
+    Codec.GZIP: _pack_gzip,
+    Codec.SNAPPY: _pack_snappy,
+    Codec.LZ4: _pack_lz4,
+    Codec.ZSTD: _pack_zstd,
+}
+_UNPACKERS: Final = {
     Codec.GZIP: _unpack_gzip,
     Codec.SNAPPY: _unpack_snappy,
     Codec.LZ4: _unpack_lz4,

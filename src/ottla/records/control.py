@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.records.batch import NO_LEADER_EPOCH
 from ottla.records.errors import InvalidRecordError
 from ottla.records.record import Record, build_batch, read_batch
 
-_KEY = struct.Struct(">hh")
-_VALUE = struct.Struct(">hi")
+_KEY: Final = struct.Struct(">hh")
+_VALUE: Final = struct.Struct(">hi")
 
 
 class ControlType(IntEnum):

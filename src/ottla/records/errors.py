@@ -1,6 +1,7 @@
 """What can be wrong with records, by Kafka's names for it.
 
 Error
+├── LaboriousError                    no fault of the records: too much work to be done while others wait
 └── RecordsError                      ``error`` is the name of the Kafka error a producer is answered with
     ├── CorruptMessageError           CORRUPT_MESSAGE: a checksum or a header that cannot be; sent again, it may be right
     ├── InvalidRecordError            INVALID_RECORD: well transported, but against the rules; ``record_errors`` says which
@@ -21,6 +22,10 @@ class RecordError(NamedTuple):
 
     batch_index: int
     message: str
+
+
+class LaboriousError(Error):
+    """Records that take long to judge. Whoever must not keep others waiting lets ``vet`` do it in another thread."""
 
 
 class RecordsError(Error):

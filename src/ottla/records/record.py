@@ -24,7 +24,7 @@ from ottla.records.batch import (
 )
 from ottla.records.codecs import UNPACKED_BYTES_MAX, Codec, codec_of, pack, unpack
 from ottla.records.errors import InvalidRecordError
-from ottla.records.walk import FAULTS, varint, varlong
+from ottla.records.walk import FAULTS, TRUNCATED, varint, varlong
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 
@@ -79,14 +79,37 @@ def build_batch(
 
 
 def read_batch(data: bytes | memoryview, position: int = 0, *, limit: int = UNPACKED_BYTES_MAX) -> Iterator[Record]:
-    """The records of the magic 2 batch at ``position``, in their order."""
+    """The records of the magic 2 batch at ``position``, in their order. No more is unpacked than one of them needs."""
     header = read_header(data, position)
     body = memoryview(data)[position + HEADER_BYTES : position + header.size]
-    plain = b"".join(unpack(codec_of(header.codec_id), body, limit=limit))
-    at = 0
+    chunks = unpack(codec_of(header.codec_id), body, limit=limit)
+    plain, at = b"", 0
     for _ in range(header.record_count):
+        missing = _missing(plain, at)
+        if missing > 0:
+            plain, at = _with_more(plain[at:], chunks, missing), 0
         record, at = _decode(plain, at, header)
         yield record
+
+
+def _missing(plain: bytes, at: int) -> int:
+    """How many bytes at least the record at ``at`` still lacks."""
+    length, start = varint(plain, at, len(plain))
+    if start == -TRUNCATED:
+        return 1
+    return 0 if start < 0 else start + length - len(plain)
+
+
+def _with_more(rest: bytes, chunks: Iterator[bytes], missing: int) -> bytes:
+    """``rest`` and what follows it, until nothing is missing: first from its length, then from all of it."""
+    parts = [rest]
+    while missing > 0 and (chunk := next(chunks, None)) is not None:
+        parts.append(chunk)
+        missing -= len(chunk)
+        if missing <= 0:
+            joined = b"".join(parts)
+            parts, missing = [joined], _missing(joined, 0)
+    return b"".join(parts)
 
 
 def read_records(data: bytes | memoryview, *, limit: int = UNPACKED_BYTES_MAX) -> Iterator[Record]:

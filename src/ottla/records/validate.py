@@ -6,37 +6,71 @@ timestamps within ``message.timestamp.before.max.ms`` and ``.after.max.ms``, a k
 stricter: Kafka stores an uncompressed batch whose records carry other offset deltas than 0, 1, 2, …, and consumers then
 see offsets that the log does not have; here that is INVALID_RECORD.
 
-A batch that may stay as it is gets a new head and keeps its body, unseen by anything but the walk. It is taken apart and
-built anew only where the topic asks for another codec, or where it comes in an old format.
+A batch that may stay as it is gets new first bytes and keeps the rest, unseen by anything but the walk. Where the topic asks for
+another codec its records are packed anew as they are, chunk by chunk. Formats before magic 2 came with Produce before
+version 3, which nobody offers any more, and are refused.
+
+Memory is constant: whatever a batch unpacks to, a chunk of it is held at a time. Time is not, so ``validate`` gives up with
+``LaboriousError`` once a client's batch has unpacked to LOOP_BYTES_MAX: the loop serves others meanwhile, ``vet`` does the
+work in a thread, where decompressors release the interpreter, and ``validate`` takes what comes of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final
 
 from ottla.records.batch import (
     CODEC_MASK,
     CONTROL_FLAG,
+    COPIED_BYTES_MAX,
     HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
     MAGIC,
+    MAGIC_AT,
     NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     TimestampType,
-    check_batch,
+    compute_crc,
     frames,
     read_header,
     stamped,
 )
-from ottla.records.codecs import CODEC_BY_NAME, UNPACKED_BYTES_MAX, Codec, codec_of, unpack
-from ottla.records.errors import InvalidRecordError, InvalidTimestampError, MessageTooLargeError, RecordError
-from ottla.records.legacy import read_message_set
-from ottla.records.record import Record, build_batch, read_batch
+from ottla.records.codecs import CODEC_BY_NAME, UNPACKED_BYTES_MAX, Codec, codec_of, pack_stream, unpack
+from ottla.records.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    LaboriousError,
+    MessageTooLargeError,
+    RecordError,
+)
+from ottla.records.record import Record, read_batch
 from ottla.records.walk import FAULTS, OK, StreamWalk, Walked, walk
 
-UNLIMITED_MS = (1 << 63) - 1
+UNLIMITED_MS: Final = (1 << 63) - 1
+LOOP_BYTES_MAX: Final = 8 << 20
+"""What a batch may unpack to before it is too much to be judged while others wait: some 8 ms."""
+LOOP_GZIP_BYTES_MAX: Final = 2 << 20
+"""Likewise where unpacking takes several times as long."""
+LOOP_RECORDS_MAX: Final = 10_000
+"""Likewise, where records have to be looked at one by one to say which of them are wrong."""
+LOOP_PACKED_BYTES_MAX: Final = {
+    Codec.NONE: LOOP_BYTES_MAX,
+    Codec.GZIP: 64 << 10,
+    Codec.SNAPPY: 2 << 20,
+    Codec.LZ4: 2 << 20,
+    Codec.ZSTD: 512 << 10,
+}
+"""What may be packed anew while others wait, at the default level: some 3 ms."""
+LOOP_PACKED_HARD_BYTES_MAX: Final = 16 << 10
+"""Likewise at any other level, which may take ten times as long."""
+RECORD_ERRORS_MAX: Final = 1000
+_KEYLESS: Final = "compacted topics cannot accept records without a key"
+_PATIENT: Final = 1 << 62
 
 
 class AppendOrigin(Enum):
@@ -57,39 +91,76 @@ class Rules:
     compacted: bool = False
     max_message_bytes: int = 1048588
     unpacked_bytes_max: int = UNPACKED_BYTES_MAX
+    compression_level: int | None = None
+    """Of ``compression_type``; None for its default."""
 
 
-class Validated(NamedTuple):
+class Validated:
     """One batch as it goes into the log."""
 
-    header: BatchHeader
-    parts: tuple[bytes, bytes | memoryview]
-    """Head and body, to be written one behind the other."""
+    __slots__ = ("header", "parts")
+
+    def __init__(self, header: BatchHeader, parts: tuple[bytes | memoryview, ...]) -> None:
+        self.header = header
+        self.parts = parts
+        """To be written one behind the other."""
+
+
+class Vetted:
+    """A batch that was found right, before it has offsets."""
+
+    __slots__ = ("data", "header", "walked")
+
+    def __init__(self, data: bytes, header: BatchHeader, walked: Walked) -> None:
+        self.data = data
+        self.header = header
+        self.walked = walked
 
 
 def validate(
-    data: bytes, rules: Rules, *, base_offset: int, leader_epoch: int, now_ms: int, origin: AppendOrigin
+    data: bytes | Vetted, rules: Rules, *, base_offset: int, leader_epoch: int, now_ms: int, origin: AppendOrigin
 ) -> Validated:
     """Check the records of one partition in a produce request, and give them their offsets."""
+    if not isinstance(data, Vetted):
+        patience = LOOP_BYTES_MAX if origin is AppendOrigin.CLIENT else _PATIENT
+        data = vet(data, rules, now_ms=now_ms, origin=origin, patience=patience)
+    return _assigned(data, rules, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def vet(data: bytes, rules: Rules, *, now_ms: int, origin: AppendOrigin, patience: int = _PATIENT) -> Vetted:
+    """Check everything that does not depend on where in the log the records will lie."""
+    header = _only_batch(data)
+    if header.size > rules.max_message_bytes:
+        raise _too_large(header.size, rules)
+    if compute_crc(data, 0, header.size) != header.crc:
+        raise CorruptMessageError("the batch fails its checksum")
+    if origin is AppendOrigin.CLIENT:
+        _check_client_header(header)
+    codec = codec_of(header.attributes & CODEC_MASK)
+    walked = _walked(data, header, codec, rules, patience)
+    _check_records(data, header, walked, rules, now_ms=now_ms, origin=origin, patience=patience)
+    target = CODEC_BY_NAME.get(rules.compression_type, codec)
+    if target is not codec and not header.is_control:
+        data, header = _recoded(data, header, target, rules, patience)
+    return Vetted(data, header, walked)
+
+
+def _only_batch(data: bytes) -> BatchHeader:
+    """The header of the one batch that ``data`` has to be. What is left of another one behind it is ignored."""
+    if len(data) >= HEADER_BYTES:
+        header = read_header(data)
+        if header.magic == MAGIC and header.size == len(data):
+            return header
     frame = next(frames(data), None)
     if frame is None:
         raise InvalidRecordError("no whole batch was sent")
     if frame.magic != MAGIC:
-        return _convert(data, rules, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms)
-    if frame.size < len(data) and next(frames(data, frame.size), None) is not None:
+        raise InvalidRecordError(f"a batch of magic {frame.magic}; only magic {MAGIC} can be sent")
+    if next(frames(data, frame.size), None) is not None:
         raise InvalidRecordError("more than one batch was sent for a partition")
-    if frame.size > rules.max_message_bytes:
-        raise _too_large(frame.size, rules)
-    header = check_batch(data, frame)
-    if origin is AppendOrigin.CLIENT:
-        _check_client_header(header)
-    codec = codec_of(header.attributes & CODEC_MASK)
-    walked = _walked(data, header, codec, rules)
-    _check_records(data, header, walked, rules, now_ms=now_ms, origin=origin)
-    target = CODEC_BY_NAME.get(rules.compression_type, codec)
-    if target is not codec and not header.is_control:
-        data, header = _recoded(data, header, target, rules)
-    return _assigned(data, header, walked, rules, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms)
+    if frame.size < HEADER_BYTES:
+        raise CorruptMessageError(f"a batch of {frame.size} bytes is shorter than its header")
+    return read_header(data)
 
 
 def _check_client_header(header: BatchHeader) -> None:
@@ -103,7 +174,7 @@ def _check_client_header(header: BatchHeader) -> None:
         raise InvalidRecordError(f"producer {header.producer_id} sent sequence number {header.base_sequence}")
 
 
-def _walked(data: bytes, header: BatchHeader, codec: Codec, rules: Rules) -> Walked:
+def _walked(data: bytes, header: BatchHeader, codec: Codec, rules: Rules, patience: int) -> Walked:
     start, end = HEADER_BYTES, header.size
     if codec is Codec.NONE:
         walked = walk(data, start, end, header.record_count)
@@ -112,24 +183,34 @@ def _walked(data: bytes, header: BatchHeader, codec: Codec, rules: Rules) -> Wal
         for chunk in unpack(codec, memoryview(data)[start:end], limit=rules.unpacked_bytes_max):
             if not stream.feed(chunk):
                 break
+            patience -= len(chunk) * (LOOP_BYTES_MAX // LOOP_GZIP_BYTES_MAX if codec is Codec.GZIP else 1)
+            if patience < 0:
+                raise LaboriousError("a batch that unpacks to very much")
         walked = stream.finish()
     if walked[0] != OK:
-        message = f"record {walked[1]} of {header.record_count}: {FAULTS[int(walked[0])]}"
-        raise InvalidRecordError(message, (RecordError(int(walked[1]), message),))
+        raise InvalidRecordError(f"record {walked[1]} of {header.record_count}: {FAULTS[int(walked[0])]}")
     return walked
 
 
 def _check_records(
-    data: bytes, header: BatchHeader, walked: Walked, rules: Rules, *, now_ms: int, origin: AppendOrigin
+    data: bytes,
+    header: BatchHeader,
+    walked: Walked,
+    rules: Rules,
+    *,
+    now_ms: int,
+    origin: AppendOrigin,
+    patience: int,
 ) -> None:
     """The rules of the topic for each record; which ones break them is looked up only if one does."""
     if origin is not AppendOrigin.CLIENT:
         return
     _, _, low, high, keyless = walked
-    if rules.compacted and keyless >= 0:
-        _refuse_keyless(list(read_batch(data, limit=rules.unpacked_bytes_max)))
+    keys_lack = rules.compacted and keyless >= 0
     stamped_by_log = bool(header.attributes & LOG_APPEND_TIME_FLAG)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        if keys_lack:
+            _refuse(_each(data, header, rules, patience), rules, now_ms=None)
         if stamped_by_log:
             raise InvalidTimestampError("producers should not set the timestamp type to LogAppendTime")
         return
@@ -137,107 +218,93 @@ def _check_records(
         smallest = largest = header.max_timestamp
     else:
         smallest, largest = header.base_timestamp + low, header.base_timestamp + high
-    if now_ms - smallest > rules.before_max_ms or largest - now_ms > rules.after_max_ms:
-        _refuse_out_of_range(list(read_batch(data, limit=rules.unpacked_bytes_max)), rules, now_ms=now_ms)
+    if keys_lack or now_ms - smallest > rules.before_max_ms or largest - now_ms > rules.after_max_ms:
+        _refuse(_each(data, header, rules, patience), rules, now_ms=now_ms)
 
 
-def _refuse_keyless(records: list[Record]) -> None:
-    message = "compacted topics cannot accept records without a key"
-    errors = tuple(RecordError(index, message) for index, record in enumerate(records) if record.key is None)
-    if errors:
-        raise InvalidRecordError(message, errors)
+def _each(data: bytes, header: BatchHeader, rules: Rules, patience: int) -> Iterator[Record]:
+    if patience < _PATIENT and header.record_count > LOOP_RECORDS_MAX:
+        raise LaboriousError("a batch of very many records, some of them wrong")
+    return read_batch(data, limit=rules.unpacked_bytes_max)
 
 
-def _refuse_out_of_range(records: list[Record], rules: Rules, *, now_ms: int) -> None:
-    errors = []
+def _refuse(records: Iterator[Record], rules: Rules, *, now_ms: int | None) -> None:
+    """Say of every record what is wrong with it, if anything is. One that is out of time gives the whole its name, as with Kafka."""
+    errors: list[RecordError] = []
+    untimely = ""
     for index, record in enumerate(records):
-        late, early = now_ms - record.timestamp, record.timestamp - now_ms
-        # A record without a timestamp is in no range and out of none.
-        if record.timestamp != NO_TIMESTAMP and (late > rules.before_max_ms or early > rules.after_max_ms):
-            message = (
-                f"timestamp {record.timestamp} is out of range: it should lie within "
-                f"[{now_ms - rules.before_max_ms}, {now_ms + rules.after_max_ms}]"
-            )
+        if rules.compacted and record.key is None:
+            errors.append(RecordError(index, _KEYLESS))
+        elif now_ms is not None and (message := _out_of_range(record, rules, now_ms)):
+            untimely = untimely or message
             errors.append(RecordError(index, message))
+        if len(errors) == RECORD_ERRORS_MAX:
+            break
+    if untimely:
+        raise InvalidTimestampError(untimely, tuple(errors))
     if errors:
-        raise InvalidTimestampError(errors[0].message, tuple(errors))
+        raise InvalidRecordError(_KEYLESS, tuple(errors))
 
 
-def _assigned(
-    data: bytes,
-    header: BatchHeader,
-    walked: Walked,
-    rules: Rules,
-    *,
-    base_offset: int,
-    leader_epoch: int,
-    now_ms: int,
-) -> Validated:
+def _out_of_range(record: Record, rules: Rules, now_ms: int) -> str:
+    """What is wrong with the time of a record; one without a timestamp is in no range and out of none."""
+    late, early = now_ms - record.timestamp, record.timestamp - now_ms
+    if record.timestamp == NO_TIMESTAMP or (late <= rules.before_max_ms and early <= rules.after_max_ms):
+        return ""
+    return (
+        f"timestamp {record.timestamp} is out of range: it should lie within "
+        f"[{now_ms - rules.before_max_ms}, {now_ms + rules.after_max_ms}]"
+    )
+
+
+def _assigned(vetted: Vetted, rules: Rules, *, base_offset: int, leader_epoch: int, now_ms: int) -> Validated:
     """Offsets, epoch and time as the log has them; the checksum only where something below it changed."""
+    header = vetted.header
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         attributes = header.attributes | LOG_APPEND_TIME_FLAG
         max_timestamp = now_ms
     else:
         attributes = header.attributes & ~LOG_APPEND_TIME_FLAG
-        max_timestamp = header.base_timestamp + int(walked[3])
-    body = memoryview(data)[HEADER_BYTES : header.size]
+        max_timestamp = header.base_timestamp + int(vetted.walked[3])
+    data, size = vetted.data, header.size
     changed = attributes != header.attributes or max_timestamp != header.max_timestamp
-    header = BatchHeader(
-        base_offset,
-        header.length,
-        leader_epoch,
-        header.magic,
-        header.crc,
-        attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
-    )
+    header = header.assigned(base_offset, leader_epoch, attributes, max_timestamp)
     if changed:
+        body = memoryview(data)[HEADER_BYTES:size]
         header = stamped(header, body)
-    return Validated(header, (header.pack(), body))
+        return Validated(header, (header.pack(), body))
+    if size <= COPIED_BYTES_MAX:
+        return Validated(header, (header.pack_assigned() + data[MAGIC_AT:size],))
+    return Validated(header, (header.pack_assigned(), memoryview(data)[MAGIC_AT:size]))
 
 
-def _recoded(data: bytes, header: BatchHeader, target: Codec, rules: Rules) -> tuple[bytes, BatchHeader]:
-    built = build_batch(
-        read_batch(data, limit=rules.unpacked_bytes_max),
-        codec=target,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-    )
-    if len(built) > rules.max_message_bytes:
-        raise _too_large(len(built), rules)
-    return built, read_header(built)
+def _recoded(data: bytes, header: BatchHeader, target: Codec, rules: Rules, patience: int) -> tuple[bytes, BatchHeader]:
+    """The same records under another codec: they are counted from the same offset and time, so not a byte of them changes."""
+    if patience < _PATIENT:
+        patience = LOOP_PACKED_BYTES_MAX[target] if rules.compression_level is None else LOOP_PACKED_HARD_BYTES_MAX
+        if header.size > patience:
+            raise LaboriousError("a batch that takes long to pack")
+    body = memoryview(data)[HEADER_BYTES : header.size]
+    plain = unpack(codec_of(header.codec_id), body, limit=rules.unpacked_bytes_max)
+    parts, size = [], HEADER_BYTES
+    for part in pack_stream(target, _patiently(plain, patience), rules.compression_level):
+        size += len(part)
+        if size > rules.max_message_bytes:
+            raise _too_large(size, rules)
+        parts.append(part)
+    packed = b"".join(parts)
+    # As with Kafka, bits that mean nothing yet do not outlive it.
+    kept = header.attributes & (LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG)
+    header = stamped(header.replace(attributes=kept | target), packed)
+    return header.pack() + packed, header
 
 
-def _convert(data: bytes, rules: Rules, *, base_offset: int, leader_epoch: int, now_ms: int) -> Validated:
-    """A message set of magic 0 or 1 as one batch."""
-    if len(data) > rules.max_message_bytes:
-        raise _too_large(len(data), rules)
-    records, codec = read_message_set(data, limit=rules.unpacked_bytes_max)
-    if rules.compacted:
-        _refuse_keyless(records)
-    by_log = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if by_log:
-        records = [record._replace(timestamp=now_ms) for record in records]
-    else:
-        _refuse_out_of_range(records, rules, now_ms=now_ms)
-    built = build_batch(
-        records,
-        base_offset=base_offset,
-        partition_leader_epoch=leader_epoch,
-        codec=CODEC_BY_NAME.get(rules.compression_type, codec),
-        timestamp_type=rules.timestamp_type,
-    )
-    if len(built) > rules.max_message_bytes:
-        raise _too_large(len(built), rules)
-    return Validated(read_header(built), (built[:HEADER_BYTES], built[HEADER_BYTES:]))
+def _patiently(chunks: Iterator[bytes], patience: int) -> Iterator[bytes]:
+    for chunk in chunks:
+        patience -= len(chunk)
+        if patience < 0:
+            raise LaboriousError("a batch that takes long to pack")
+        yield chunk
 
 
 def _too_large(size: int, rules: Rules) -> MessageTooLargeError:

@@ -50,6 +50,18 @@ Walked = tuple[i64, i64, i64, i64, i64]
 
 def varint(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     """A 32-bit number and where it ends; a negative end is a fault with its sign turned."""
+    if at + 1 < end:  # nearly all have one byte or two
+        first: i64 = data[at]
+        if first < 0x80:
+            return (first >> 1) ^ -(first & 1), at + 1
+        second: i64 = data[at + 1]
+        if second < 0x80:
+            first = (first & 0x7F) | (second << 7)
+            return (first >> 1) ^ -(first & 1), at + 2
+    return _varint(data, at, end)
+
+
+def _varint(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     value: i64 = 0
     shift: i64 = 0
     while True:
@@ -69,6 +81,18 @@ def varint(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 def varlong(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     """A 64-bit number and where it ends; a negative end is a fault with its sign turned."""
+    if at + 1 < end:
+        first: i64 = data[at]
+        if first < 0x80:
+            return (first >> 1) ^ -(first & 1), at + 1
+        second: i64 = data[at + 1]
+        if second < 0x80:
+            first = (first & 0x7F) | (second << 7)
+            return (first >> 1) ^ -(first & 1), at + 2
+    return _varlong(data, at, end)
+
+
+def _varlong(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     value: i64 = 0
     shift: i64 = 0
     while True:
@@ -80,9 +104,16 @@ def varlong(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
             return 0, -BAD_VARINT
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            # Masked, as the compiled shift carries the sign along.
-            return ((value >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(value & 1), at
+            return _signed(value), at
         shift += 7
+
+
+def _signed(zigzag: i64) -> i64:
+    half = zigzag >> 1
+    if zigzag < 0:
+        # The compiled shift has carried the sign along. It takes ten bytes to get here, and a while to make so large a mask.
+        half &= 0x7FFF_FFFF_FFFF_FFFF
+    return half ^ -(zigzag & 1)
 
 
 def walk(data: bytes, start: i64, end: i64, count: i64) -> Walked:
@@ -244,7 +275,7 @@ class StreamWalk:
         if self._expected != _TIMESTAMP and value > 0xFFFF_FFFF:
             self._fault = BAD_VARINT
             return
-        self._number(((value >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(value & 1))
+        self._number(_signed(value))
 
     def _number(self, number: i64) -> None:
         expected = self._expected

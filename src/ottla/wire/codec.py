@@ -2,7 +2,8 @@
 
 A codec is compiled from the message table when a message is first met in a version (``reading``, ``writing``). Versions
 that look the same on the wire share one function, for the source text of both is the same. A dispatcher asks once for
-``decoder`` and ``encoder`` and keeps what it gets; ``decode`` and ``encode`` are for all who are in no hurry.
+``decoder`` and ``encoder`` and keeps what it gets; ``decode`` and ``encode`` are for all who are in no hurry. Requests that
+come by the thousand have a second, typed decoder in front of that (``typed``).
 """
 
 from __future__ import annotations
@@ -55,8 +56,31 @@ def encode_parts(message: Message, version: int) -> list[Buffer]:
 def decoder(cls: type[M], version: int) -> Decoder[M]:
     found = _decoders.get((cls, version))
     if found is None:
-        found = _decoders[cls, version] = _compile(cls, version, decoder_source, DecodeError)
+        found = _decoders[cls, version] = _quickest(cls, version)
     return found
+
+
+def _quickest(cls: type[M], version: int) -> Decoder[M]:
+    of_the_table: Decoder[Any] = decoder_of_the_table(cls, version)
+    typed: Decoder[Any] | None = None
+    if cls.__name__ == "ProduceRequest":
+        from ottla.wire import produce
+
+        typed = produce.ProduceDecoder(version, of_the_table) if version >= produce.FROM else None
+    elif cls.__name__ == "FetchRequest":
+        from ottla.wire import fetch
+
+        typed = fetch.FetchDecoder(version, of_the_table) if version >= fetch.FROM else None
+    elif cls.__name__ == "FetchResponse":
+        from ottla.wire import fetchclient
+
+        typed = fetchclient.FetchResponseDecoder(of_the_table) if version >= fetchclient.READ_FROM else None
+    return typed or of_the_table
+
+
+def decoder_of_the_table(cls: type[M], version: int) -> Decoder[M]:
+    made: Decoder[M] = _compile(cls, version, decoder_source, DecodeError)
+    return made
 
 
 def encoder(cls: type[M], version: int) -> Encoder[M]:
@@ -87,10 +111,11 @@ def _compile(
 def _names(cls: type[Message], schema: table.Schema) -> dict[str, Any]:
     """What generated code may refer to: the classes it makes and the functions it calls."""
     module = vars(sys.modules[cls.__module__])
+    classes = {name: module[name] for name in (schema.name, *schema.structs)}
     return {
-        **{name: module[name] for name in (schema.name, *schema.structs)},
+        **classes,
+        **{f"new_{name}": each.__new__ for name, each in classes.items()},
         **vars(primitives),
-        "new": object.__new__,
         "pack": pack,
         "unpack_from": unpack_from,
         "StructError": struct_error,

@@ -6,12 +6,15 @@ own classes. Two things differ from those, because they read better and cost les
 - A tagged structure that is absent is None, not a structure full of defaults.
 - A uuid is its 16 bytes; ``ZERO_UUID`` is the one that stands for none.
 
-Fields of type ``records`` are views into the frame they were decoded from, and keep it alive: copy what is to last.
+Fields of type ``records`` are bytes, or views into the frame they were decoded from that keep it alive: copy what is to
+last.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Final, TypeAlias
+
+from mypy_extensions import mypyc_attr
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -21,6 +24,7 @@ EMPTY: Final[list[Any]] = []
 """Stands for an array that was not given, where None would mean null. Never kept, so nobody can add to it."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # only the messages on the path of records are compiled
 class Message:  # noqa: PLW1641  # what can be changed has no hash
     __slots__: ClassVar[tuple[str, ...]] = ()
 

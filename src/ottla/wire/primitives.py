@@ -6,13 +6,17 @@ the first byte themselves, which is all there is to most lengths, and come here 
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.wire.errors import DecodeError, EncodeError
 from ottla.wire.message import Buffer
 
-STRING_BYTES_MAX = 32767
+STRING_BYTES_MAX: Final = 32767
 """A string is that long at most, even where its length is a varint, as in Kafka."""
+TAGS_MAX: Final = 64
+"""Tagged fields of one structure: passing over millions of them would keep everybody waiting."""
 
-SHORT = tuple(bytes([number]) for number in range(128))
+SHORT: Final = tuple(bytes([number]) for number in range(128))
 """The varints of one byte."""
 
 
@@ -39,9 +43,11 @@ def string_varint_after(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
 
 
 def tag_count(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """How many tagged fields follow; each takes two bytes at least."""
+    """How many tagged fields follow; each takes two bytes at least, and nobody has ever defined more than a few."""
     if first > 127:
         first, pos = varint_after(buf, pos, first)
+    if first > TAGS_MAX:
+        raise DecodeError(f"{first} tagged fields, where {TAGS_MAX} are the most")
     if first * 2 > len(buf) - pos:
         raise DecodeError(f"{first} tagged fields in {len(buf) - pos} bytes")
     return first, pos

@@ -4,7 +4,7 @@ Everything is laid out flat in one function, nested structures included, because
 the reading. ``buf`` is the frame, ``pos`` the next byte and ``end`` the number of bytes. Adjacent fixed fields are one
 ``unpack_from`` with the slots as its targets, and the length of the string or array that follows them is part of it::
 
-    m2 = new(FetchPartition)
+    m2 = new_FetchPartition(FetchPartition)
     m2.partition, m2.current_leader_epoch, m2.fetch_offset, n3 = unpack_from_iiqB(buf, pos)
 
 Frames come as ``bytes``, whose slices are values and quicker than those of views; any other buffer is copied first.
@@ -54,7 +54,7 @@ class _Reading(Source):
             self.line(f"pos += {calcsize(layout)}")
 
     def structure(self, fields: Fields, made: str, name: str) -> None:
-        self.line(f"{made} = new({name})")
+        self.line(f"{made} = new_{name}({name})")
         for field in fields:
             if not self.carries(field) or field.tag is not None:
                 self.line(f"{made}.{field.attribute} = {field.default_source}")
