@@ -6,7 +6,7 @@ replication-offset-checkpoint       │
 cleaner-offset-checkpoint           ┘
 leader-epoch-checkpoint                0\n COUNT\n then a line ``EPOCH START_OFFSET`` for each
 partition.metadata                     version: 0\n topic_id: ID
-meta.properties                        broker.id, version, cluster.id
+meta.properties                        #\n #DATE\n broker.id, version, cluster.id
 .kafka_cleanshutdown                   {"version":0,"brokerEpoch":-1}
 """
 
@@ -15,8 +15,11 @@ from __future__ import annotations
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 from uuid import UUID
 
@@ -52,6 +55,37 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     _write_lines(path, (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()))
 
 
+class OffsetsFile:
+    """An offset checkpoint that is written again and again, by the event loop or in another thread.
+
+    What was collected later stays, whoever is first to write, and what is on disk already is not written once more.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writing = Lock()
+        self._collected = 0
+        self._written = 0
+        self._content: Mapping[TopicPartition, int] | None = None
+        """What is on disk, if that is known."""
+
+    def collect(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """What is to be there as of now; writes it when it is called, in any thread."""
+        self._collected += 1
+        return partial(self._write, self._collected, offsets)
+
+    def _write(self, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._writing:
+            if number < self._written:
+                return
+            self._written = number
+            if offsets == self._content:
+                return
+            self._content = None
+            write_offsets(self._path, offsets)
+            self._content = offsets
+
+
 def read_epochs(path: Path) -> list[tuple[int, int]]:
     """Leader epochs and their start offsets."""
     found = []
@@ -79,9 +113,10 @@ def read_topic_id(path: Path) -> UUID | None:
     return UUID(bytes=urlsafe_b64decode(match[2] + "=="))
 
 
-def write_topic_id(path: Path, topic_id: UUID) -> None:
+def encode_topic_id(topic_id: UUID) -> bytes:
+    """What ``partition.metadata`` is to hold."""
     text = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-    write_whole(path, f"version: {_VERSION}\ntopic_id: {text}".encode())
+    return f"version: {_VERSION}\ntopic_id: {text}".encode()
 
 
 class MetaProperties(NamedTuple):
@@ -103,9 +138,11 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
         raise CorruptionError(f"{path} cannot be read: {error}") from error
 
 
-def write_meta_properties(path: Path, meta: MetaProperties) -> None:
+def write_meta_properties(path: Path, meta: MetaProperties, *, now_ms: int) -> None:
+    """Java puts an empty comment and the date before its properties, so that is there, too."""
+    date = datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
     pairs = (("broker.id", str(meta.broker_id)), ("version", _VERSION), ("cluster.id", meta.cluster_id))
-    write_whole(path, format_properties(pairs).encode())
+    write_whole(path, f"#\n#{date}\n{format_properties(pairs)}".encode())
 
 
 def write_clean_shutdown(path: Path, *, broker_epoch: int) -> None:
@@ -126,7 +163,7 @@ def read_clean_shutdown(path: Path) -> int | None:
 
 def _read_lines(path: Path) -> list[str]:
     data = read_if_there(path)
-    if data is None:
+    if not data:  # Kafka makes such a file before it has anything to put into it
         return []
     lines = data.decode().splitlines()
     if len(lines) < 2 or lines[0].strip() != _VERSION or lines[1].strip() != str(len(lines) - 2):

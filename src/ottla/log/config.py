@@ -30,7 +30,14 @@ class LogConfig:
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
 
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _FOREVER
+    min_cleanable_dirty_ratio: float = 0.5
+
     compression_type: str = "producer"
+    compression_level: int | None = None
+    """The one of ``compression.gzip.level`` and the like that goes with the type; None for its default."""
     max_message_bytes: int = 1_048_588
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     message_timestamp_before_max_ms: int = UNLIMITED_MS
@@ -48,6 +55,11 @@ class LogConfig:
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
 
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment gets; one that is compacted has to be sealed before its records are overdue."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
     def rules(self) -> Rules:
         return Rules(
             compression_type=self.compression_type,
@@ -57,4 +69,5 @@ class LogConfig:
             compacted=self.compacts,
             max_message_bytes=self.max_message_bytes,
             unpacked_bytes_max=self.unpacked_bytes_max,
+            compression_level=self.compression_level,
         )

@@ -7,13 +7,17 @@
       recovery-point-offset-checkpoint    up to where each log is known to be on disk
       log-start-offset-checkpoint         for logs that start within their first segment
       replication-offset-checkpoint       high watermarks
+      cleaner-offset-checkpoint           how far compacted logs are cleaned
       TOPIC-PARTITION/                    one log
       TOPIC-PARTITION.ID-delete/          one that is being deleted
       TOPIC-PARTITION.ID-future/          one that is being moved here from another directory
+      TOPIC-PARTITION.ID-stray/           one that is not used any more and is kept for whoever wants to look into it
 
 Loading takes the clean-shutdown mark away before it opens anything, so a crash while loading counts as one. A partition
 whose files are damaged where no crash explains it stays closed and is listed in ``corrupt``; the others load. No clean
 mark is written over such a directory, or its next start would believe unread what this one refused.
+
+Many logs may come or go at once (``creation``, ``delete`` and ``settle_deletions``): they are on disk together then.
 
 The first ``OSError`` takes the directory offline (``files.Health``); other directories of the broker go on.
 """
@@ -24,7 +28,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -33,6 +37,7 @@ from uuid import UUID, uuid4
 from ottla.base.errors import ConfigError, CorruptionError
 from ottla.log.checkpoints import (
     MetaProperties,
+    OffsetsFile,
     TopicPartition,
     read_clean_shutdown,
     read_meta_properties,
@@ -41,9 +46,9 @@ from ottla.log.checkpoints import (
     write_clean_shutdown,
     write_meta_properties,
     write_offsets,
-    write_topic_id,
 )
 from ottla.log.config import LogConfig
+from ottla.log.creation import PARTITION_METADATA, Creation, NewLog
 from ottla.log.errors import StorageError
 from ottla.log.files import FILE_MODE, Health, fsync_directory, remove_if_there
 from ottla.log.loader import Loading, Recovery, load_log
@@ -56,14 +61,17 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-PARTITION_METADATA: Final = "partition.metadata"
 DELETE_SUFFIX: Final = "-delete"
 FUTURE_SUFFIX: Final = "-future"
+STRAY_SUFFIX: Final = "-stray"
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _MARKED = re.compile(r"(\S+)-(\d+)\.(\w{32})(-delete|-future)")
 
 ConfigFor = Callable[[str], LogConfig]
+Write = Callable[[], None]
+Collect = Callable[[], Write]
 Progress = Callable[[int, int], None]
 
 
@@ -80,8 +88,15 @@ class LogDirectory:
         self.was_clean = False
         self.broker_epoch_of_stop = -1
         self._doomed: list[tuple[int, Path]] = []
+        self._recovery_points = OffsetsFile(path / RECOVERY_POINTS)
+        self._log_start_offsets = OffsetsFile(path / LOG_START_OFFSETS)
+        self._high_watermarks = OffsetsFile(path / HIGH_WATERMARKS)
         self._corrupt_recovery_points: dict[TopicPartition, int] = {}
-        with self.health.guard("opening"):
+        self.has_deleted = False
+        """Logs went that may be back after a crash, and that the checkpoints still name: ``settle_deletions`` is due."""
+        self._lock = -1
+        # A disk that refuses is no reason to do without the others: it is offline, and has said why.
+        with suppress(StorageError), self.health.guard("opening"):
             path.mkdir(parents=True, exist_ok=True)
             self._lock = _take_lock(path)
 
@@ -91,13 +106,14 @@ class LogDirectory:
     def meta(self) -> MetaProperties | None:
         return read_meta_properties(self.path / META_PROPERTIES)
 
-    def claim(self, meta: MetaProperties) -> None:
+    def claim(self, meta: MetaProperties, *, now_ms: int) -> None:
         """Make sure that the directory belongs to this broker, and say so in it if it belongs to none."""
-        found = self.meta
-        if found is None:
-            with self.health.guard("writing meta.properties"):
-                write_meta_properties(self.path / META_PROPERTIES, meta)
-        elif found != meta:
+        with self.health.guard("reading and writing meta.properties"):
+            found = self.meta
+            if found is None:
+                write_meta_properties(self.path / META_PROPERTIES, meta, now_ms=now_ms)
+        if found not in (None, meta):
+            assert found is not None
             raise ConfigError(
                 f"{self.path} belongs to broker {found.broker_id} of cluster {found.cluster_id}, this is broker "
                 f"{meta.broker_id} of cluster {meta.cluster_id}"
@@ -115,16 +131,20 @@ class LogDirectory:
             fsync_directory(self.path)
             recovery_points = self._offsets_or_none(RECOVERY_POINTS)
             start_offsets = self._offsets_or_none(LOG_START_OFFSETS)
+            cleaned = self._offsets_or_none(CLEANER_OFFSETS)
             folders = list(self._folders(now_ms=now_ms))
+            here = {topic_partition for topic_partition, _, is_future in folders if not is_future}
         for number, (topic_partition, folder, is_future) in enumerate(folders, start=1):
             loading = Loading(
                 folder,
                 topic_partition,
                 config_for(topic_partition.topic),
                 self.health,
-                log_start_offset=start_offsets.get(topic_partition, 0),
-                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=0 if is_future and topic_partition in here else start_offsets.get(topic_partition, 0),
+                # The name of a log that is being moved here may be that of one that is here.
+                recovery_point=0 if is_future and topic_partition in here else recovery_points.get(topic_partition, 0),
                 clean=self.was_clean,
+                cleaned_to=None if is_future and topic_partition in here else cleaned.get(topic_partition),
             )
             self._load(loading, is_future=is_future, now_ms=now_ms)
             if progress is not None:
@@ -134,7 +154,7 @@ class LogDirectory:
     def _load(self, loading: Loading, *, is_future: bool, now_ms: int) -> None:
         topic_partition = loading.topic_partition
         try:
-            log, recovery = load_log(loading, now_ms=now_ms, lower_recovery_point=self.checkpoint_recovery_points)
+            log, recovery = load_log(loading, now_ms=now_ms, write_checkpoints=self._checkpoint_cut)
         except CorruptionError as error:
             logger.error("%s stays closed: %s", topic_partition, error)  # noqa: TRY400 - what happened is in the message
             self.corrupt[topic_partition] = error
@@ -142,6 +162,11 @@ class LogDirectory:
             return
         (self.future_logs if is_future else self.logs)[topic_partition] = log
         self.recoveries[topic_partition] = recovery
+
+    def partitions_on_disk(self) -> set[TopicPartition]:
+        """Whose logs lie here, as far as the names of folders tell: for when nothing else can be read."""
+        names = (_PARTITION.fullmatch(entry.name) for entry in self.path.iterdir())
+        return {TopicPartition(name[1], int(name[2])) for name in names if name is not None}
 
     def _offsets_or_none(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint; one that cannot be read is as good as none, for logs are then read from their start."""
@@ -164,49 +189,118 @@ class LogDirectory:
                 yield TopicPartition(marked[1], int(marked[2])), entry, True
             elif plain is not None:
                 yield TopicPartition(plain[1], int(plain[2])), entry, False
-            else:
+            elif not entry.name.endswith(STRAY_SUFFIX):
                 logger.warning("%s is no partition; it is left alone", entry)
 
     # ------------------------------------------------------------------ create and delete
 
     def create(self, topic_partition: TopicPartition, config: LogConfig, *, topic_id: UUID | None, now_ms: int) -> Log:
         """The log of a partition that is new here."""
-        assert topic_partition not in self.logs, f"{topic_partition} is here already"
-        folder = self.path / str(topic_partition)
-        with self.health.guard(f"creation of {topic_partition}"):
-            folder.mkdir()
-            if topic_id is not None:
-                write_topic_id(folder / PARTITION_METADATA, topic_id)
+        creation = self.begin_creation({topic_partition: NewLog(config, topic_id)}, now_ms=now_ms)
+        creation.make()
+        self.finish_creation(creation)
+        return self.logs[topic_partition]
+
+    def create_future(
+        self, topic_partition: TopicPartition, config: LogConfig, *, topic_id: UUID | None, now_ms: int
+    ) -> Log:
+        """The log of a partition that is to be moved here from another directory."""
+        ending = f".{uuid4().hex}{FUTURE_SUFFIX}"
+        creation = self.begin_creation({topic_partition: NewLog(config, topic_id)}, now_ms=now_ms, ending=ending)
+        creation.make()
+        self.future_logs.update(creation.logs)
+        return self.future_logs[topic_partition]
+
+    def begin_creation(self, wanted: Mapping[TopicPartition, NewLog], *, now_ms: int, ending: str = "") -> Creation:
+        """Logs of partitions that are new here, to be made by ``Creation.make``, which may run in any thread."""
+        assert self.logs.keys().isdisjoint(wanted), f"some of {list(wanted)} are here already"
+        return Creation(
+            self.path, self.health, wanted, now_ms=now_ms, write_checkpoints=self._checkpoint_cut, ending=ending
+        )
+
+    def finish_creation(self, creation: Creation) -> None:
+        """They are made."""
+        self.logs.update(creation.logs)
+
+    def promote(self, topic_partition: TopicPartition) -> Log:
+        """What was moved here has everything, and is the partition's log from now on."""
+        log = self.future_logs[topic_partition]
+        with self.health.guard(f"move of {topic_partition}"):
+            target = self.path / str(topic_partition)
+            log.directory.replace(target)
             fsync_directory(self.path)
-        loading = Loading(folder, topic_partition, config, self.health, clean=False)
-        log, _ = load_log(loading, now_ms=now_ms, lower_recovery_point=self.checkpoint_recovery_points)
-        self.logs[topic_partition] = log
+            log.moved(target)
+        self.logs[topic_partition] = self.future_logs.pop(topic_partition)
+        self._checkpoint_cut()
         return log
 
     def topic_id(self, topic_partition: TopicPartition) -> UUID | None:
         return read_topic_id(self.path / str(topic_partition) / PARTITION_METADATA)
 
-    def delete(self, topic_partition: TopicPartition, *, now_ms: int) -> None:
-        """Take a log out at once; its files go after ``file.delete.delay.ms``."""
-        log = self.logs.pop(topic_partition)
+    def delete(self, topic_partition: TopicPartition, *, now_ms: int, settled: bool = True) -> None:
+        """Take a log out at once; its files go after ``file.delete.delay.ms``. Unless ``settled``, that is to follow."""
+        self._delete(self.logs.pop(topic_partition), now_ms=now_ms)
+        if settled:
+            self._settle_now()
+
+    def delete_future(self, topic_partition: TopicPartition, *, now_ms: int) -> None:
+        """It is not moved here any more."""
+        self._delete(self.future_logs.pop(topic_partition), now_ms=now_ms)
+        self._settle_now()
+
+    def _delete(self, log: Log, *, now_ms: int) -> None:
+        topic_partition = log.topic_partition
         with self.health.guard(f"deletion of {topic_partition}"):
             target = self.path / f"{topic_partition}.{uuid4().hex}{DELETE_SUFFIX}"
             log.directory.replace(target)
-            fsync_directory(self.path)
             log.abandon()
             log.moved(target)
             self._doomed.append((now_ms + log.config.file_delete_delay_ms, target))
-        # Or a partition of the same name would be held to this one's recovery point.
+        self.has_deleted = True
+
+    def sync_deletions(self) -> None:
+        """Logs that were deleted stay so. In any thread; ``settle_deletions`` is to follow."""
+        with self.health.guard("deletion of logs"):
+            fsync_directory(self.path)
+
+    def settle_deletions(self) -> None:
+        """Or a partition of the same name would be held to the recovery point of the one that is gone."""
+        self.has_deleted = False
         self.checkpoint()
+        if (self.path / CLEANER_OFFSETS).exists():
+            self.checkpoint_cleaned()
+
+    def _settle_now(self) -> None:
+        self.sync_deletions()
+        self.settle_deletions()
+
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Make room for another log in the place of one that is damaged. Its files stay, under another name."""
+        with self.health.guard(f"setting {topic_partition} aside"):
+            target = self.path / f"{topic_partition}.{uuid4().hex}{STRAY_SUFFIX}"
+            (self.path / str(topic_partition)).replace(target)
+            fsync_directory(self.path)
+        del self.corrupt[topic_partition]
+        del self._corrupt_recovery_points[topic_partition]
+        self._write_recovery_points()
 
     def delete_marked(self, *, now_ms: int) -> None:
         """Remove what was deleted long enough ago: files of segments, and folders of partitions."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.future_logs.values()):
             log.delete_marked(now_ms=now_ms)
+        self.remove_folders(self.take_doomed(now_ms=now_ms))
+
+    def take_doomed(self, *, now_ms: int) -> list[Path]:
+        """The folders of partitions that were deleted long enough ago, for ``remove_folders``."""
         due = [folder for due_ms, folder in self._doomed if due_ms <= now_ms]
-        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
+        if due:
+            self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
+        return due
+
+    def remove_folders(self, folders: Iterable[Path]) -> None:
+        """In any thread."""
         with self.health.guard("deletion"):
-            for folder in due:
+            for folder in folders:
                 for path in folder.iterdir():
                     path.unlink()
                 folder.rmdir()
@@ -214,26 +308,48 @@ class LogDirectory:
     # ------------------------------------------------------------------ checkpoints
 
     def checkpoint(self) -> None:
-        self.checkpoint_recovery_points()
-        with self.health.guard("checkpoint of log start offsets"):
-            within = {
-                topic_partition: log.log_start_offset
-                for topic_partition, log in self.logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-            write_offsets(self.path / LOG_START_OFFSETS, within)
+        """Write down from where on logs are to be recovered, and where those start that start within a segment."""
+        for collect in self.checkpoints():
+            collect()()
 
-    def checkpoint_recovery_points(self) -> None:
-        with self.health.guard("checkpoint of recovery points"):
-            points = {topic_partition: log.recovery_point for topic_partition, log in self.logs.items()}
-            write_offsets(self.path / RECOVERY_POINTS, {**points, **self._corrupt_recovery_points})
+    def checkpoints(self) -> tuple[Collect, ...]:
+        """The same, file by file: each is collected where logs change, and then written in any thread."""
+        return self._collect_recovery_points, self._collect_log_start_offsets
+
+    def checkpoint_cleaned(self) -> None:
+        with self.health.guard("checkpoint of the cleaner"):
+            cleaned = {where: log.cleaned_to for where, log in self.logs.items() if log.cleaned_to is not None}
+            write_offsets(self.path / CLEANER_OFFSETS, cleaned)
+
+    def _checkpoint_cut(self) -> None:
+        """A log is about to be cut: neither may a crash bring back what was known of its end, nor that it was clean."""
+        self.checkpoint()
+        self.checkpoint_cleaned()
+
+    def _write_recovery_points(self) -> None:
+        self._collect_recovery_points()()
+
+    def _collect_recovery_points(self) -> Write:
+        points = {where: log.recovery_point for logs in (self.future_logs, self.logs) for where, log in logs.items()}
+        points.update(self._corrupt_recovery_points)
+        return self._guarded("checkpoint of recovery points", self._recovery_points.collect(points))
+
+    def _collect_log_start_offsets(self) -> Write:
+        within = {where: log.log_start_offset for where, log in self.logs.items() if log.starts_within_segment}
+        return self._guarded("checkpoint of log start offsets", self._log_start_offsets.collect(within))
+
+    def _guarded(self, what: str, write: Write) -> Write:
+        def guarded() -> None:
+            with self.health.guard(what):
+                write()
+
+        return guarded
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         return self._offsets_or_none(HIGH_WATERMARKS)
 
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        with self.health.guard("checkpoint of high watermarks"):
-            write_offsets(self.path / HIGH_WATERMARKS, offsets)
+    def collect_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> Write:
+        return self._guarded("checkpoint of high watermarks", self._high_watermarks.collect(offsets))
 
     # ------------------------------------------------------------------ the end
 

@@ -2,19 +2,20 @@
 
 Each entry says at which offset an epoch starts; it ends where the next one starts, the last one at the end of the log.
 Epochs and offsets both grow. The checkpoint is written before a record of a new epoch is, so a crash may leave an entry
-too many at the end, which the loader takes away, but never one too few.
+too many at the end, which the loader takes away, but never one too few. An epoch in which nothing is written yet is not
+worth a write: thousands of partitions may get another leader at once. It is in memory until the first record comes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.log.checkpoints import read_epochs, write_epochs
 
-UNDEFINED_EPOCH = -1
-UNDEFINED_OFFSET = -1
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
 
 
 class EpochEntry(NamedTuple):
@@ -33,23 +34,34 @@ class LeaderEpochCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._entries = [EpochEntry(*pair) for pair in read_epochs(path)]
+        self.is_ahead = False
+        """There is an entry that is not in the checkpoint yet."""
+        self.latest = _latest(self._entries)
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
         return tuple(self._entries)
 
-    @property
-    def latest(self) -> int:
-        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
-
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """``epoch`` starts at ``start_offset``; entries that contradict it go."""
+    def assign(self, epoch: int, start_offset: int, *, written: bool = True) -> None:
+        """``epoch`` starts at ``start_offset``; entries that contradict it go. Unless ``written``, it is for memory alone."""
         if self._entries:
             last = self._entries[-1]
             if epoch == last.epoch and start_offset >= last.start_offset:
                 return
         kept = [e for e in self._entries if e.epoch < epoch and e.start_offset < start_offset]
-        self._replace([*kept, EpochEntry(epoch, start_offset)])
+        entries = [*kept, EpochEntry(epoch, start_offset)]
+        if written:
+            self._replace(entries)
+        else:
+            self._entries = entries
+            self.is_ahead = True
+            self.latest = epoch
+
+    def write(self) -> None:
+        """Bring the checkpoint up to what is in memory."""
+        if self.is_ahead:
+            write_epochs(self._path, self._entries)
+            self.is_ahead = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Where the largest epoch that is not above ``epoch`` ends."""
@@ -90,3 +102,9 @@ class LeaderEpochCache:
         if entries != self._entries:
             write_epochs(self._path, entries)
             self._entries = entries
+            self.is_ahead = False
+            self.latest = _latest(entries)
+
+
+def _latest(entries: list[EpochEntry]) -> int:
+    return entries[-1].epoch if entries else UNDEFINED_EPOCH

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 DELETED_SUFFIX: Final = ".deleted"
 FILE_MODE: Final = 0o644
 
-_EXPLAINED = {
+_EXPLAINED: Final = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota is used up",
     errno.EIO: "the device reports an error",
@@ -41,6 +41,8 @@ class Health:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.failure: StorageError | None = None
+        self.on_failure: Callable[[], object] | None = None
+        """Hears of the first failure."""
 
     def check(self) -> None:
         if self.failure is not None:
@@ -53,6 +55,8 @@ class Health:
         if self.failure is None:
             self.failure = storage_error
             logger.error("log directory %s goes offline: %s (%s)", self.path, storage_error, error)
+            if self.on_failure is not None:
+                self.on_failure()
         return storage_error
 
     @contextmanager
@@ -90,8 +94,10 @@ class OpenFile:
 
 def write_at(fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
     """Write all of ``parts`` in one call where the kernel takes them in one; how many bytes that was."""
-    total = sum(map(len, parts))
-    written = os.pwritev(fd, parts, position)
+    total = 0
+    for part in parts:
+        total += len(part)
+    written = os.pwrite(fd, parts[0], position) if len(parts) == 1 else os.pwritev(fd, parts, position)
     if written < total:
         # A signal or a disk that is nearly full; what follows shows which.
         rest = memoryview(b"".join(parts))
@@ -112,24 +118,43 @@ def read_at(fd: int, size: int, position: int) -> bytes:
 
 
 def fsync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _fsync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """A file that is there with all of ``data`` or as it was, whatever happens."""
+def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
+    """A file that is there with all of ``data`` or as it was, whatever happens; unless ``synced``, but for a power cut."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:
         write_at(fd, (data,), 0)
-        os.fsync(fd)
+        if synced:
+            os.fsync(fd)
     finally:
         os.close(fd)
     temporary.replace(path)
-    fsync_directory(path.parent)
+    if synced:
+        fsync_directory(path.parent)
+
+
+def write_all_whole(files: Mapping[Path, bytes]) -> None:
+    """Many small files, step by step for all of them: the disk is waited for about as long as for one."""
+    temporaries = {path: path.with_name(path.name + TEMPORARY_SUFFIX) for path in files}
+    for path, data in files.items():
+        temporaries[path].write_bytes(data)
+    for temporary in temporaries.values():
+        _fsync(temporary, os.O_RDONLY)
+    for path, temporary in temporaries.items():
+        temporary.replace(path)
+    for folder in dict.fromkeys(path.parent for path in files):
+        fsync_directory(folder)
 
 
 def read_if_there(path: Path) -> bytes | None:

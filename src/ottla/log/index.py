@@ -5,8 +5,13 @@
 
 Entries only grow. The file of the active segment is set to its full size at once, with zeros behind the last entry, and
 trimmed when the segment is sealed or closed, as Kafka does it; so after a crash its size says nothing, and the loader
-builds it anew. Entries are written by ``pwrite``, never through a mapping, where a full disk would kill the process;
-lookups read a mapping that is made at the first one, so opening a log maps nothing.
+builds it anew. Sealing does not wait for the disk: a power cut before the next flush may bring back the zeros, or leave
+them in place of the last entry, which ``check`` finds out.
+
+New entries gather in memory and go to the file in blocks, when it is synced, and when the segment is sealed: whoever needs
+the file before that builds it anew anyway. They are written by ``pwrite``, never through a mapping, where a full disk would
+kill the process; lookups read a mapping that is made at the first one, so opening a log maps nothing. Between such writes
+the file is closed: a broker with ten thousand partitions has their logs open, and could not have two indexes of each besides.
 """
 
 from __future__ import annotations
@@ -15,11 +20,13 @@ import mmap
 import os
 from pathlib import Path
 from struct import Struct
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ottla.base.errors import CorruptionError
-from ottla.log.files import OpenFile, write_at
+from ottla.log.files import OpenFile, read_at, write_at
 from ottla.records.batch import NO_TIMESTAMP
+
+_BLOCK_BYTES: Final = 4096
 
 
 class OffsetPosition(NamedTuple):
@@ -43,9 +50,16 @@ class _Index:
         self.path = path
         self.base_offset = base_offset
         self.max_entries = max(max_bytes // self.ENTRY.size, 1)
+        self._appendable = self.max_entries - self.KEPT_FREE
         self.entries = 0
         self._file: OpenFile | None = None
         self._map: mmap.mmap | None = None
+        self._unwritten = bytearray()
+        """The last of the entries, which the file lacks."""
+        self._appended = 0
+        """What the last entry that was appended begins with,"""
+        self._appended_slot = -1
+        """and its slot: it still is the last one if that is."""
 
     def open_sealed(self) -> None:
         """Take the file as it is: every whole entry counts."""
@@ -54,20 +68,34 @@ class _Index:
             raise CorruptionError(f"{self.path}: {size} bytes are no whole number of entries")
         self.entries = size // self.ENTRY.size
 
+    def check(self) -> None:
+        """Raise CorruptionError unless the last entry is one, and larger than the one before."""
+        if self.entries == 0:
+            return
+        self.write()
+        count = min(self.entries, 2)
+        data = read_at(self.file.fd, count * self.ENTRY.size, (self.entries - count) * self.ENTRY.size)
+        last = [self.ENTRY.unpack_from(data, slot * self.ENTRY.size) for slot in range(count)]
+        grows = count == 1 or (last[0][0] < last[1][0] and last[0][1] <= last[1][1])
+        if last[-1] == (0, 0) or not grows:
+            raise CorruptionError(f"{self.path} ends in an entry that was never written")
+
     def open_active(self) -> None:
         """Make room for appends behind the entries that are there."""
         os.ftruncate(self.file.fd, max(self.max_entries, self.entries) * self.ENTRY.size)
         self._unmap()
+        self._file = None
 
     def reset(self) -> None:
         """Start over without entries."""
         self.entries = 0
+        self._unwritten.clear()
         os.ftruncate(self.file.fd, 0)
         self._unmap()
 
     @property
     def is_full(self) -> bool:
-        return self.entries >= self.max_entries - self.KEPT_FREE
+        return self.entries >= self._appendable
 
     @property
     def valid_bytes(self) -> int:
@@ -75,31 +103,59 @@ class _Index:
 
     def trim(self) -> None:
         """Cut off what was set aside."""
+        self.write()
         os.ftruncate(self.file.fd, self.valid_bytes)
         self._unmap()
 
+    def write(self) -> None:
+        """Bring into the file what was appended."""
+        if self._unwritten:
+            write_at(self.file.fd, (bytes(self._unwritten),), self.valid_bytes - len(self._unwritten))
+            self._unwritten.clear()
+
     def sync(self) -> None:
+        self.write()
         os.fsync(self.file.fd)
 
+    def file_to_sync(self) -> OpenFile:
+        """The file with all that was appended, open for as long as somebody holds on to it."""
+        held = self._file
+        self.write()
+        file = self.file
+        self._file = held
+        return file
+
     def close(self) -> None:
+        """Let go of the file. A flush that was begun keeps its own hold on it."""
         self._unmap()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file = None
 
     def moved(self, path: Path) -> None:
         self.path = path
 
     def _append(self, first: int, second: int) -> None:
-        write_at(self.file.fd, (self.ENTRY.pack(first, second),), self.valid_bytes)
+        self._unwritten += self.ENTRY.pack(first, second)
+        self._appended, self._appended_slot = first, self.entries
         self.entries += 1
+        if len(self._unwritten) >= _BLOCK_BYTES:
+            self.write()
+            self._file = None
 
     def _entry(self, slot: int) -> tuple[int, int]:
+        unwritten = slot * self.ENTRY.size - (self.valid_bytes - len(self._unwritten))
+        if unwritten >= 0:
+            first, second = self.ENTRY.unpack_from(self._unwritten, unwritten)
+            return first, second
         if self._map is None or len(self._map) < (slot + 1) * self.ENTRY.size:
             self._unmap()
             self._map = mmap.mmap(self.file.fd, 0, prot=mmap.PROT_READ)
         first, second = self.ENTRY.unpack_from(self._map, slot * self.ENTRY.size)
         return first, second
+
+    def _last(self) -> int:
+        """What the last entry begins with. There is one."""
+        last = self.entries - 1
+        return self._appended if self._appended_slot == last else self._entry(last)[0]
 
     def _slots_below(self, target: int, *, column: int) -> int:
         """How many entries have a value of at most ``target`` in ``column``."""
@@ -129,7 +185,7 @@ class OffsetIndex(_Index):
 
     @property
     def last_offset(self) -> int:
-        return self.base_offset + self._entry(self.entries - 1)[0] if self.entries else self.base_offset
+        return self.base_offset + self._last() if self.entries else self.base_offset
 
     def append(self, offset: int, position: int) -> None:
         assert self.entries == 0 or offset > self.last_offset, f"{self.path}: {offset} after {self.last_offset}"
@@ -153,6 +209,7 @@ class OffsetIndex(_Index):
 
     def truncate_to(self, offset: int) -> None:
         """Forget the entries at ``offset`` and behind it."""
+        self.write()
         self.entries = self._slots_below(offset - self.base_offset - 1, column=0)
 
     def all(self) -> list[OffsetPosition]:
@@ -173,7 +230,7 @@ class TimeIndex(_Index):
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if it says anything new. There is room for one more than ``is_full`` admits, for sealing."""
-        if timestamp > self.last.timestamp:
+        if timestamp > (self._last() if self.entries else NO_TIMESTAMP):
             self._append(timestamp, offset - self.base_offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
@@ -185,6 +242,7 @@ class TimeIndex(_Index):
         return TimestampOffset(found, self.base_offset + relative)
 
     def truncate_to(self, offset: int) -> None:
+        self.write()
         self.entries = self._slots_below(offset - self.base_offset - 1, column=1)
 
     def all(self) -> list[TimestampOffset]:

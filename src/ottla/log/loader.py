@@ -4,25 +4,25 @@ Theory of operation
 -------------------
 After a clean stop nothing is read: sizes of files and the recovery point say everything. Otherwise every batch from the
 segment of the recovery point on is read and its checksum computed, and what is derived from batches (both indexes, aborted
-transactions, epochs, producer state) is built anew in the same pass.
+transactions, epochs, producer state) is built anew in the same pass. Segments before that one are taken as they are, but
+for their indexes: if they were sealed and the power went before the next flush, these are built anew as well.
 
 What is damaged is judged by where it lies:
 
     behind the recovery point     never synced: a crash tears it, at any byte and in any order of pages. The log is cut
                                   behind the last whole batch and later segments go; ``Recovery`` says what was lost, for
-                                  whoever decides whether this replica may lead.
+                                  whoever decides whether this replica may lead. A segment that the next one does not
+                                  continue is torn as well, unless the cleaner may have left the gap.
     before the recovery point     was synced once: no crash explains it. ``CorruptionError``, nothing is touched: records
                                   that were acknowledged are never dropped silently, the partition is fetched again or
                                   repaired by hand.
 
-What the cleaner was at when it died is finished or undone first: ``.cleaned`` files are incomplete and go, ``.swap`` files
-are complete and take the places of the segments they were made from.
+What the cleaner was at when it died is finished or undone first (``swap``).
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -32,28 +32,21 @@ from ottla.base.errors import CorruptionError
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochCache
-from ottla.log.files import (
-    DELETED_SUFFIX,
-    TEMPORARY_SUFFIX,
-    Health,
-    OpenFile,
-    fsync_directory,
-    read_at,
-    remove_if_there,
-)
+from ottla.log.files import Health, OpenFile, fsync_directory, read_at, remove_if_there
 from ottla.log.log import LEADER_EPOCH_CHECKPOINT, Log
 from ottla.log.producers import ProducerState, snapshot_path
 from ottla.log.replay import load_producers, marker_of, note_completed, remove_stray_snapshots
-from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Located, Segment, is_plausible, segment_path
-from ottla.records import check_batch
-from ottla.records.batch import HEADER_BYTES, Frame, read_header
+from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Located, Segment, segment_path
+from ottla.log.swap import settle_directory
+from ottla.records import BatchHeader, Codec
+from ottla.records.batch import HEADER_BYTES, MAGIC, Frame
 from ottla.records.errors import RecordsError
+from ottla.records.legacy import SMALLEST_BYTES, check_any, header_at
 
 logger = logging.getLogger(__name__)
 
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 _CHUNK_BYTES = 1 << 20
+_NEVER = 1 << 63
 
 
 class Recovery(NamedTuple):
@@ -76,14 +69,16 @@ class Loading(NamedTuple):
     log_start_offset: int = 0
     recovery_point: int = 0
     clean: bool = False
+    cleaned_to: int | None = None
+    """How far it was cleaned, if a cleaner has been here, whatever the configuration says now."""
 
 
 def load_log(
-    loading: Loading, *, now_ms: int, lower_recovery_point: Callable[[], None], random: Random | None = None
+    loading: Loading, *, now_ms: int, write_checkpoints: Callable[[], None], random: Random | None = None
 ) -> tuple[Log, Recovery]:
     """Open the log in a directory, empty or not, after repairing what a crash explains."""
     with loading.health.guard(f"loading of {loading.topic_partition}"):
-        _finish_what_was_begun(loading.directory)
+        settle_directory(loading.directory)
         segments = _open_segments(loading, now_ms=now_ms)
         log_start_offset = max(loading.log_start_offset, segments[0].base_offset)
         epochs = LeaderEpochCache(loading.directory / LEADER_EPOCH_CHECKPOINT)
@@ -114,7 +109,8 @@ def load_log(
             log_end_offset=end,
             recovery_point=loading.recovery_point if not loading.clean else end,
             health=loading.health,
-            lower_recovery_point=lower_recovery_point,
+            write_checkpoints=write_checkpoints,
+            cleaned_to=_cleaned_to(loading, log_start_offset, end),
             snapshot_offset=snapshot_offset,
             now_ms=now_ms,
             random=random,
@@ -125,32 +121,10 @@ def load_log(
         return log, recovery
 
 
-def _finish_what_was_begun(directory: Path) -> None:
-    names = sorted(path.name for path in directory.iterdir())
-    for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
-            remove_if_there(directory / name)
-    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
-    for name in swaps:
-        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            _remove_replaced(directory / name)
-    for name in swaps:
-        (directory / name).replace(directory / name.removesuffix(SWAP_SUFFIX))
-    if swaps:
-        fsync_directory(directory)
-
-
-def _remove_replaced(swap: Path) -> None:
-    """The segments that a compacted one was made from lie within its offsets."""
-    base_offset = int(swap.name.split(".")[0])
-    last_offset = base_offset
-    file = OpenFile(swap, os.O_RDONLY)
-    for located in verified(file, swap.stat().st_size):
-        last_offset = located.header.last_offset
-    for path in sorted(swap.parent.glob(f"*{LOG_SUFFIX}"), reverse=True):
-        if base_offset <= int(path.stem) <= last_offset:
-            for suffix in SUFFIXES:
-                remove_if_there(path.with_suffix(suffix))
+def _cleaned_to(loading: Loading, log_start_offset: int, end: int) -> int | None:
+    """A clean part that reaches behind the end was cut off, and what comes instead will not be clean."""
+    cleaned_to = loading.cleaned_to
+    return log_start_offset if cleaned_to is not None and cleaned_to > end else cleaned_to
 
 
 def _open_segments(loading: Loading, *, now_ms: int) -> list[Segment]:
@@ -164,10 +138,12 @@ def _open_segments(loading: Loading, *, now_ms: int) -> list[Segment]:
     if not bases:
         return [Segment.create(directory, loading.log_start_offset, config, now_ms=now_ms)]
     segments = [Segment.open(directory, base_offset, config) for base_offset in bases]
-    for segment in segments:
+    for segment, behind in zip(segments, [*bases[1:], _NEVER], strict=True):
         try:
             segment.offset_index.open_sealed()
             segment.time_index.open_sealed()
+            if not loading.clean and behind <= loading.recovery_point:
+                segment.check_indexes()
         except (FileNotFoundError, CorruptionError) as error:
             logger.warning("%s: an index is built anew: %s", loading.topic_partition, error)
             _rebuild_indexes(segment)
@@ -178,8 +154,11 @@ def _rebuild_indexes(segment: Segment) -> None:
     """Indexes of a segment that may be cut later, if a crash tore it: they end where whole batches end."""
     segment.begin_rebuild(transactions=False)
     for located in verified(segment.file, segment.size):
+        if not segment.may_hold(located.header):
+            break
         segment.rebuild(located)
     segment.seal()
+    segment.sync_indexes()
 
 
 def _end_after_clean_stop(loading: Loading, active: Segment) -> int:
@@ -194,24 +173,30 @@ def verified(file: OpenFile, end: int) -> Iterator[Located]:
     """The whole batches from the start of a file, each with its checksum found right, up to the first that is not."""
     position, next_offset = 0, -1
     chunk, chunk_at = b"", 0
-    while end - position >= HEADER_BYTES:
+    while end - position >= SMALLEST_BYTES:
         at = position - chunk_at
         if at + HEADER_BYTES > len(chunk):
             chunk, chunk_at, at = read_at(file.fd, _CHUNK_BYTES, position), position, 0
-            if len(chunk) < HEADER_BYTES:
-                return
-        header = read_header(chunk, at)
-        if not is_plausible(header) or position + header.size > end or header.base_offset < next_offset:
+        header = header_at(chunk, at)
+        if header is None or position + header.size > end or header.base_offset < next_offset:
             return
         if at + header.size > len(chunk):
             chunk, chunk_at, at = read_at(file.fd, max(_CHUNK_BYTES, header.size), position), position, 0
         try:
-            check_batch(chunk, Frame(at, header.size, header.magic, header.base_offset))
+            check_any(chunk, Frame(at, header.size, header.magic, header.base_offset))
         except RecordsError:
             return
         yield Located(position, header)
         position += header.size
         next_offset = header.next_offset
+
+
+def _leaves_gap(header: BatchHeader, end: int) -> bool:
+    """Whether a cleaner has taken records out of a batch, or batches from before it."""
+    if header.magic == MAGIC:
+        return header.base_offset > end or header.record_count <= header.last_offset_delta
+    # A compressed message of old tells its last offset only.
+    return header.base_offset > end and header.codec_id == Codec.NONE
 
 
 class _RecoveryPass:
@@ -224,6 +209,7 @@ class _RecoveryPass:
         self._segments = segments
         self._epochs = epochs
         self._producers = producers
+        self._seen_gaps = False
 
     def run(self, log_start_offset: int, *, now_ms: int) -> tuple[Recovery, int]:
         """Read from the segment of the recovery point on, and cut; what was done, and where the log ends."""
@@ -245,10 +231,21 @@ class _RecoveryPass:
             segment = segments[number]
             read += 1
             end, lost = self._recover(segment)
-            if lost or (number + 1 < len(segments) and end > segments[number + 1].base_offset):
+            if lost or self._breaks_off(number, end):
                 return Recovery(read, lost, self._drop_behind(number)), end
         self._check_end(end)
         return Recovery(read), end
+
+    def _breaks_off(self, number: int, end: int) -> bool:
+        """Whether the next segment does not continue one that ends at ``end``: it lacks whole batches at its end.
+
+        In a compacted log that is no sign of anything, and one that has gaps elsewhere was compacted once.
+        """
+        if number + 1 == len(self._segments):
+            return False
+        behind = self._segments[number + 1].base_offset
+        has_gaps = self._loading.config.compacts or self._loading.cleaned_to is not None or self._seen_gaps
+        return end > behind or (end < behind and not has_gaps)
 
     def _recover(self, segment: Segment) -> tuple[int, int]:
         """Read one segment and build anew what is derived from it; where it ends, and how much was cut off."""
@@ -257,8 +254,9 @@ class _RecoveryPass:
         segment.begin_rebuild(transactions=True)
         for located in verified(segment.file, segment.size):
             header = located.header
-            if header.base_offset < segment.base_offset:
+            if not segment.may_hold(header):
                 break
+            self._seen_gaps |= _leaves_gap(header, end)
             segment.rebuild(located)
             if header.partition_leader_epoch > self._epochs.latest:
                 self._epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -279,6 +277,7 @@ class _RecoveryPass:
             )
             segment.cut(whole)
         segment.seal()
+        segment.sync_indexes()
         return end, lost
 
     def _check_end(self, end: int, *, damaged: Path | None = None, at: int = 0) -> None:

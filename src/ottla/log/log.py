@@ -13,9 +13,15 @@ way it is one write for a call. The order of the acts is: refuse what is to be r
 and only then believe: producer state, transactions, ``log_end_offset``. If the write fails, the segment is cut back, nothing
 was believed, and the directory is offline.
 
-*Flush.* Appends go into the page cache. ``flush_due`` says when ``flush.messages`` or ``flush.ms`` ask for more, or a
-sealed segment is not on disk yet; ``begin_flush`` takes down what to sync, ``Flush.sync`` may run in another thread while
-appends go on, and ``finish_flush`` moves the recovery point. However many appends came in between, it is one sync.
+*Read.* Fetches find batches by their headers and serve the bytes behind them unopened and unchecked, as Kafka does: the
+checksum in them is for whoever uses them, and consumers and followers (``append_as_follower``) both compute it. What opens
+a batch here (recovery, a lookup by time) computes it, too. A header that cannot be one is ``CorruptionError``: what lies
+there is neither served nor passed over. Old formats are in ``records.legacy``.
+
+*Flush.* Appends go into the page cache, and so does everything that a roll writes. With ``flush.messages`` an append that
+makes them full is on disk before it returns. ``flush_due`` says when ``flush.ms`` asks for it, or a sealed segment is not
+on disk yet; ``begin_flush`` takes down what to sync, ``Flush.sync`` may run in another thread while appends go on, and
+``finish_flush`` moves the recovery point. However many appends came in between, it is one sync.
 
 *Truncate.* The recovery point is lowered on disk first: behind it, damage is the work of a crash and is cut off; before
 it, damage is corruption and is never cut silently (``loader``). Then segments go, newest first, so a crash in between leaves
@@ -29,29 +35,35 @@ All methods but ``Flush.sync`` belong to one thread. Time is an argument.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import EpochEndOffset, LeaderEpochCache
 from ottla.log.errors import OffsetOutOfRangeError, OutOfOrderOffsetsError, RecordListTooLargeError
-from ottla.log.files import DELETED_SUFFIX, Health, fsync_directory, remove_if_there, write_whole
+from ottla.log.files import Health, OpenFile, fsync_directory, write_whole
 from ottla.log.outcomes import AppendInfo, Fetched, Flush, FoundOffset
 from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
 from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
+from ottla.log.retention import Doomed, count_done
 from ottla.log.segment import FileRange, Located, Segment
+from ottla.log.swap import CLEANED_SUFFIX, Swap, remove_cleaned
+from ottla.log.times import first_at
 from ottla.log.txnindex import AbortedTxn
-from ottla.records import AppendOrigin, BatchHeader, EndTransactionMarker, check_batch, frames, read_batch, validate
-from ottla.records.batch import MAGIC, NO_TIMESTAMP
+from ottla.records import AppendOrigin, BatchHeader, EndTransactionMarker, Rules, frames, validate
+from ottla.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP
 from ottla.records.control import read_marker
-from ottla.records.errors import CorruptMessageError
+from ottla.records.legacy import check_any
+from ottla.records.validate import Vetted
 
 logger = logging.getLogger(__name__)
 
-LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 
 
 class Log:
@@ -70,9 +82,10 @@ class Log:
         log_end_offset: int,
         recovery_point: int,
         health: Health,
-        lower_recovery_point: Callable[[], None],
+        write_checkpoints: Callable[[], None],
         snapshot_offset: int,
         now_ms: int,
+        cleaned_to: int | None = None,
         random: Random | None = None,
     ) -> None:
         self.directory = directory
@@ -83,14 +96,26 @@ class Log:
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
         self.recovery_point = min(recovery_point, log_end_offset)
+        self.cleaned_to = cleaned_to
+        """Before it, no key occurs twice; None if no cleaner was here."""
+        self.generation = 0
+        """Counts how often something was cut off: what was read before that is not what is there now."""
+        self._swap: Swap | None = None
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._health = health
-        self._lower_recovery_point = lower_recovery_point
+        self._write_checkpoints = write_checkpoints
         self._random = random or Random()
         self._last_flush_ms = now_ms
-        self._doomed: list[tuple[int, list[Path]]] = []
+        self._doomed = Doomed()
+        self._sealed: list[Segment] = []  # since the last flush, so perhaps not on disk as they are
         self._snapshot_offset = snapshot_offset
+        # Since the log was opened, for the metrics.
+        self.records_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.replicated_bytes_in = 0
+        self.replicated_bytes_out = 0
         self.configure(config)
 
     # ------------------------------------------------------------------ what there is
@@ -103,13 +128,22 @@ class Log:
         """Take on a new configuration; segments that exist keep their index size."""
         self._config = config
         self._rules = config.rules()
+        self.producers.expiration_ms = config.producer_id_expiration_ms
         for segment in self._segments:
             segment.configure(config)
         self._draw_jitter()
 
     @property
+    def rules(self) -> Rules:
+        return self._rules
+
+    @property
     def segments(self) -> tuple[Segment, ...]:
         return tuple(self._segments)
+
+    @property
+    def starts_within_segment(self) -> bool:
+        return self.log_start_offset > self._segments[0].base_offset
 
     @property
     def active(self) -> Segment:
@@ -128,14 +162,14 @@ class Log:
     # ------------------------------------------------------------------ append
 
     def append_as_leader(
-        self, data: bytes, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self, data: bytes | Vetted, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
     ) -> AppendInfo:
-        """Validate one batch, or one set of old messages, and append it with the next offsets.
+        """Validate one batch, unless ``vet`` has done so, and append it with the next offsets.
 
         Raises what ``validate`` and the producer state refuse it with; then nothing has changed.
         """
         self._health.check()
-        header, parts = validate(
+        validated = validate(
             data,
             self._rules,
             base_offset=self.log_end_offset,
@@ -143,9 +177,9 @@ class Log:
             now_ms=now_ms,
             origin=origin,
         )
-        marker = None
+        header, marker = validated.header, None
         if header.producer_id >= 0:
-            marker = read_marker(data) if header.is_control else None
+            marker = read_marker(b"".join(validated.parts)) if header.is_control else None
             if origin is AppendOrigin.CLIENT:
                 duplicate = self.producers.find_duplicate(header)
                 if duplicate is not None:
@@ -153,64 +187,75 @@ class Log:
                         duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
                     )
             self.producers.check(header, marker, from_client=origin is AppendOrigin.CLIENT)
-        self._append(parts, ((header, marker),), header.size, now_ms=now_ms)
-        append_time = now_ms if header.timestamp_type else NO_TIMESTAMP
+        self._append(validated.parts, [header], [marker], header.size, now_ms=now_ms)
+        self.bytes_in += header.size
+        self.records_in += header.record_count
+        append_time = now_ms if header.attributes & LOG_APPEND_TIME_FLAG else NO_TIMESTAMP
         return AppendInfo(header.base_offset, header.last_offset, append_time, self.log_start_offset)
 
     def append_as_follower(self, data: bytes, *, now_ms: int) -> AppendInfo | None:
         """Append batches as the leader has them; None if there is no whole one."""
         self._health.check()
-        batches, size = self._check_replicated(data)
-        if not batches:
+        headers, markers, size = self._check_replicated(data)
+        if not headers:
             return None
-        self._append((memoryview(data)[:size],), batches, size, now_ms=now_ms)
-        return AppendInfo(batches[0][0].base_offset, batches[-1][0].last_offset, NO_TIMESTAMP, self.log_start_offset)
+        self._append((memoryview(data)[:size],), headers, markers, size, now_ms=now_ms)
+        self.replicated_bytes_in += size
+        return AppendInfo(headers[0].base_offset, headers[-1].last_offset, NO_TIMESTAMP, self.log_start_offset)
 
-    def _check_replicated(self, data: bytes) -> tuple[list[tuple[BatchHeader, EndTransactionMarker | None]], int]:
-        batches = []
+    def _check_replicated(self, data: bytes) -> tuple[list[BatchHeader], list[EndTransactionMarker | None], int]:
+        headers: list[BatchHeader] = []
+        markers: list[EndTransactionMarker | None] = []
         end, size = self.log_end_offset, 0
         for frame in frames(data):
-            if frame.magic != MAGIC:
-                raise CorruptMessageError(f"{self.topic_partition}: the leader sent magic {frame.magic}")
-            header = check_batch(data, frame)
+            header = check_any(data, frame)
             if header.base_offset < end or header.last_offset_delta < 0:
                 raise OutOfOrderOffsetsError(
                     f"{self.topic_partition}: the leader sent offset {header.base_offset}, the log ends at {end}"
                 )
             end = header.next_offset
             size = frame.position + frame.size
-            batches.append((header, read_marker(data, frame.position) if header.is_control else None))
-        return batches, size
+            headers.append(header)
+            markers.append(read_marker(data, frame.position) if header.is_control else None)
+        return headers, markers, size
 
     def _append(
         self,
         parts: Sequence[bytes | memoryview],
-        batches: Sequence[tuple[BatchHeader, EndTransactionMarker | None]],
+        headers: list[BatchHeader],
+        markers: list[EndTransactionMarker | None],
         size: int,
         *,
         now_ms: int,
     ) -> None:
         if size > self._config.segment_bytes:
             raise RecordListTooLargeError(f"{size} bytes do not fit into a segment of {self._config.segment_bytes}")
-        first, last = batches[0][0], batches[-1][0]
+        first, last = headers[0], headers[-1]
+        max_timestamp = first.max_timestamp
+        for header in headers:
+            max_timestamp = max(max_timestamp, header.max_timestamp)
         try:
-            if self.active.should_roll(
+            if self._segments[-1].should_roll(
                 size,
-                max_timestamp=max(header.max_timestamp for header, _ in batches),
+                max_timestamp=max_timestamp,
                 last_offset=last.last_offset,
                 now_ms=now_ms,
                 jitter_ms=self._jitter_ms,
             ):
                 self._roll(first.base_offset, now_ms=now_ms)
-            for header, _ in batches:
+            for header in headers:
                 if header.partition_leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self.active.append(parts, [header for header, _ in batches])
-            for header, marker in batches:
+            if self.epochs.is_ahead:
+                self.epochs.write()
+            self._segments[-1].append(parts, headers)
+            for header, marker in zip(headers, markers, strict=True):
                 self._believe(header, marker)
         except OSError as error:
             raise self._health.failed(f"append to {self.topic_partition}", error) from error
         self.log_end_offset = last.next_offset
+        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+            self.flush(now_ms=now_ms)  # before anybody is told that it is there
 
     def _believe(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
         completed = self.producers.replay(header, marker)
@@ -252,51 +297,34 @@ class Log:
             end = upper
         wanted = max(max_bytes, located.header.size) if min_one else max_bytes
         length = min(wanted, size - located.position)
-        if length <= 0:
-            return Fetched(None, located.header.base_offset)
+        if length < located.header.size:
+            return Fetched(None, located.header.base_offset)  # part of a batch is of no use to anyone
         if located.position + length < size:
             end = min(end, segment.upper_bound(located.position + length) or end)
-        return Fetched(FileRange(segment.file, located.position, length), end)
+        return Fetched(FileRange(segment.file, located.position, length, self._health), end)
 
     def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that reach into ``[start, upper_bound)``, for read_committed fetches."""
         found = []
-        for segment in self._segments[self._number(start) :]:
-            for aborted in segment.txn_index.all():
-                if aborted.last_offset >= start and aborted.first_offset < upper_bound:
-                    found.append(aborted)
-                if aborted.last_stable_offset >= upper_bound:
-                    return found
+        with self._health.guard(f"read of {self.topic_partition}"):
+            for segment in self._segments[self._number(start) :]:
+                for aborted in segment.txn_index.all():
+                    if aborted.last_offset >= start and aborted.first_offset < upper_bound:
+                        found.append(aborted)
+                    if aborted.last_stable_offset >= upper_bound:
+                        return found
         return found
 
     def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
         """The first record that is not older than ``timestamp``."""
-        try:
-            for segment in self._segments:
-                if segment.largest.timestamp >= timestamp:
-                    found = self._search(segment, timestamp)
-                    if found is not None:
-                        return found
-        except OSError as error:
-            raise self._health.failed(f"read of {self.topic_partition}", error) from error
-        return None
+        with self._health.guard(f"read of {self.topic_partition}"):
+            return first_at(self._segments, timestamp, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
         """The first record with the latest timestamp of all (KIP-734)."""
-        latest = max((segment.largest.timestamp for segment in self._segments), default=NO_TIMESTAMP)
+        with self._health.guard(f"read of {self.topic_partition}"):
+            latest = max((segment.largest.timestamp for segment in self._segments), default=NO_TIMESTAMP)
         return None if latest == NO_TIMESTAMP else self.offset_for_timestamp(latest)
-
-    def _search(self, segment: Segment, timestamp: int) -> FoundOffset | None:
-        start = segment.time_index.lookup(timestamp - 1).offset
-        position = segment.offset_index.lookup(max(start, self.log_start_offset)).position
-        for at, header in segment.batches(position):
-            if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
-                continue
-            data = FileRange(segment.file, at, header.size).read()
-            for record in read_batch(data):
-                if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                    return FoundOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
@@ -334,7 +362,7 @@ class Log:
         """A new leader's epoch starts at the end of the log, even before it appends anything."""
         if leader_epoch > self.epochs.latest:
             with self._health.guard(f"new leader epoch of {self.topic_partition}"):
-                self.epochs.assign(leader_epoch, self.log_end_offset)
+                self.epochs.assign(leader_epoch, self.log_end_offset, written=False)
 
     # ------------------------------------------------------------------ roll, flush
 
@@ -348,22 +376,29 @@ class Log:
             return self.active
         self.active.seal()
         self.producers.map_end_offset = base_offset
-        self.take_snapshot()
+        self.take_snapshot(synced=False)
         if self.active.size == 0:
             self.active.remove()
             self._drop_last()
+        else:
+            self._sealed.append(self.active)
         self._add(Segment.create(self.directory, base_offset, self._config, now_ms=now_ms))
         self._draw_jitter()
         return self.active
 
+    def skip_to(self, offset: int, *, now_ms: int) -> None:
+        """Go on at ``offset``: what lies between was taken out by a cleaner where it is copied from."""
+        if offset > self.log_end_offset:
+            with self._health.guard(f"roll of {self.topic_partition}"):
+                self._roll(offset, now_ms=now_ms)
+            self.log_end_offset = offset
+
     def flush_due(self, now_ms: int) -> int | None:
         """Up to which offset the log should be flushed now; None if nothing asks for it."""
         unflushed = self.log_end_offset - self.recovery_point
-        if unflushed >= self._config.flush_messages:
-            return self.log_end_offset
         if unflushed > 0 and now_ms - self._last_flush_ms >= self._config.flush_ms:
             return self.log_end_offset
-        if self.recovery_point < self.active.base_offset:
+        if self.recovery_point < self.active.base_offset or self._sealed:
             return self.active.base_offset
         return None
 
@@ -371,18 +406,20 @@ class Log:
         """What is to be synced so that everything before ``offset``, or everything, is on disk."""
         offset = self.log_end_offset if offset is None else offset
         with self._health.guard(f"flush of {self.topic_partition}"):
-            files = []
-            for segment in self._segments[self._number(self.recovery_point) :]:
-                if segment.base_offset < offset:
-                    segment.txn_index.sync()
-                    files += segment.files_to_sync()
-            return Flush(self.directory, files, offset, len(self._segments))
+            sealed = tuple(self._sealed)
+            behind = [s for s in self._segments[self._number(self.recovery_point) :] if s.base_offset < offset]
+            files = [file for segment in dict.fromkeys((*sealed, *behind)) for file in segment.files_to_sync()]
+            if sealed:
+                snapshot = snapshot_path(self.directory, self._snapshot_offset)
+                files += [OpenFile(snapshot, os.O_RDONLY)] if snapshot.exists() else []
+            return Flush(self.directory, files, offset, sealed)
 
     def finish_flush(self, flush: Flush, *, now_ms: int, error: OSError | None = None) -> None:
         """``flush`` was synced, or failed with ``error``."""
         if error is not None:
             raise self._health.failed(f"flush of {self.topic_partition}", error) from error
         self._last_flush_ms = now_ms
+        self._sealed = [segment for segment in self._sealed if segment not in flush.sealed]
         # What was truncated in the meantime is not on disk any more.
         self.recovery_point = max(self.recovery_point, min(flush.offset, self.log_end_offset))
 
@@ -394,11 +431,12 @@ class Log:
             self.finish_flush(flush, now_ms=now_ms, error=error)
         self.finish_flush(flush, now_ms=now_ms)
 
-    def take_snapshot(self) -> None:
-        """Write down the producer state, once for an offset."""
+    def take_snapshot(self, *, synced: bool = True) -> None:
+        """Write down the producer state, once for an offset. One that a power cut tore is known by its checksum."""
         offset = self.producers.map_end_offset
         if offset > self._snapshot_offset:
-            write_whole(snapshot_path(self.directory, offset), encode_snapshot(self.producers.entries.values()))
+            data = encode_snapshot(self.producers.entries.values())
+            write_whole(snapshot_path(self.directory, offset), data, synced=synced)
             self._snapshot_offset = offset
 
     # ------------------------------------------------------------------ truncate
@@ -413,14 +451,17 @@ class Log:
                 self._start_over(offset, now_ms=now_ms)
                 return True
             logger.info("%s: truncating from %d to %d", self.topic_partition, self.log_end_offset, offset)
+            self._settle_swap(now_ms=now_ms)
+            self.generation += 1
             self._lower(offset)
             while self._bases[-1] > offset:
                 self._discard_last(now_ms=now_ms)
+            self._forget_sealed(self.active)  # it is written to again
             # Their names are gone for good before the segment in front of them is cut: no hole may be left.
             fsync_directory(self.directory)
             self.log_end_offset = self.active.truncate_to(offset, now_ms=now_ms)
             # A batch goes as a whole, and the log may have started within the one that is gone.
-            self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+            self._lower_start(self.log_end_offset)
             self._lower(self.log_end_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             self.update_high_watermark(self.high_watermark)
@@ -434,6 +475,8 @@ class Log:
 
     def _start_over(self, offset: int, *, now_ms: int) -> None:
         logger.info("%s: deleting everything, the log starts at %d", self.topic_partition, offset)
+        self._settle_swap(now_ms=now_ms)
+        self.generation += 1
         self._lower(min(offset, self._bases[0]))
         while self._segments:
             self._discard_last(now_ms=now_ms)
@@ -443,13 +486,22 @@ class Log:
         self.producers.reset((), offset, now_ms=now_ms)
         remove_stray_snapshots(self.directory, (), end=-1)
         self._snapshot_offset = -1
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.log_end_offset = self.recovery_point = offset
+        self._lower_start(offset)
+        self.log_start_offset = offset
         self.update_high_watermark(offset)
 
+    def _lower_start(self, offset: int) -> None:
+        """Told before anything is appended below the old start, or a restart would take that for deleted."""
+        if offset < self.log_start_offset:
+            self.log_start_offset = offset
+            self._write_checkpoints()
+
     def _lower(self, offset: int) -> None:
-        if offset < self.recovery_point:
-            self.recovery_point = offset
-            self._lower_recovery_point()
+        if offset < self.recovery_point or (self.cleaned_to is not None and offset < self.cleaned_to):
+            self.recovery_point = min(self.recovery_point, offset)
+            self.cleaned_to = None if self.cleaned_to is None else min(self.cleaned_to, offset)
+            self._write_checkpoints()
 
     def _rebuild_producers(self, *, now_ms: int) -> None:
         remove_stray_snapshots(self.directory, self._segments, end=self.log_end_offset)
@@ -467,10 +519,17 @@ class Log:
 
     def delete_old_segments(self, *, now_ms: int) -> int:
         """Delete the oldest segments that retention by time, size or start offset is done with; how many."""
+        if self._swap is not None:
+            return 0  # in a moment there will be others; the next time will do
         with self._health.guard(f"retention of {self.topic_partition}"):
-            count = self._count_before(lambda number: self._end_offset(number) <= self.log_start_offset)
-            if self._config.deletes:
-                count = max(count, self._count_expired(now_ms=now_ms), self._count_oversized())
+            count = count_done(
+                self._segments,
+                [*self._bases[1:], self.log_end_offset],
+                self._config,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                now_ms=now_ms,
+            )
             if count == 0:
                 return 0
             if count == len(self._segments):
@@ -486,41 +545,8 @@ class Log:
 
     def delete_marked(self, *, now_ms: int) -> int:
         """Remove the files whose ``file.delete.delay.ms`` has passed; how many."""
-        due = [paths for due_ms, paths in self._doomed if due_ms <= now_ms]
-        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
         with self._health.guard(f"deletion in {self.topic_partition}"):
-            for paths in due:
-                for path in paths:
-                    remove_if_there(path)
-        return sum(map(len, due))
-
-    def _count_before(self, is_done: Callable[[int], bool]) -> int:
-        """How many segments from the first on are done with. Never one that the high watermark has not passed."""
-        count = 0
-        for number, segment in enumerate(self._segments):
-            empty_and_active = segment is self.active and segment.size == 0
-            if empty_and_active or self._end_offset(number) > self.high_watermark or not is_done(number):
-                break
-            count += 1
-        return count
-
-    def _count_expired(self, *, now_ms: int) -> int:
-        retention_ms = self._config.retention_ms
-        if retention_ms < 0:
-            return 0
-        return self._count_before(lambda number: now_ms - self._segments[number].largest.timestamp > retention_ms)
-
-    def _count_oversized(self) -> int:
-        if self._config.retention_bytes < 0:
-            return 0
-        excess = self.size - self._config.retention_bytes
-
-        def fits(number: int) -> bool:
-            nonlocal excess
-            excess -= self._segments[number].size
-            return excess >= 0
-
-        return self._count_before(fits)
+            return self._doomed.remove(now_ms=now_ms)
 
     def _discard_first(self, *, now_ms: int) -> None:
         segment = self._segments.pop(0)
@@ -531,17 +557,79 @@ class Log:
         self._doom(self._drop_last(), now_ms=now_ms)
 
     def _doom(self, segment: Segment, *, now_ms: int) -> None:
-        marked = segment.mark_deleted()
-        snapshot = snapshot_path(self.directory, segment.base_offset)
-        if snapshot.exists():
-            marked.append(snapshot.replace(snapshot.with_name(snapshot.name + DELETED_SUFFIX)))
-        self._doomed.append((now_ms + self._config.file_delete_delay_ms, marked))
+        self._forget_sealed(segment)
+        self._doomed.add(segment.mark_deleted(), due_ms=now_ms + self._config.file_delete_delay_ms)
+        self._doomed.add_snapshot(
+            self.directory, segment.base_offset, due_ms=now_ms + self._config.file_delete_delay_ms
+        )
+
+    # ------------------------------------------------------------------ compaction
+
+    def begin_swap(self, bases: Sequence[int], *, generation: int) -> Swap | None:
+        """A cleaned segment is to take the place of those at ``bases``; None if these are not what it was made from.
+
+        Then ``Swap.sync``, ``retire_swapped``, ``Swap.sync``, ``finish_swap``, ``Swap.sync``.
+        """
+        with self._health.guard(f"compaction of {self.topic_partition}"):
+            start = bisect_left(self._bases, bases[0])
+            old = self._segments[start : start + len(bases)]
+            is_same = [segment.base_offset for segment in old] == list(bases) and self.active not in old
+            if generation != self.generation or not is_same:
+                remove_cleaned(self.directory)
+                return None
+            new = Segment.open(self.directory, bases[0], self._config, CLEANED_SUFFIX)
+            new.offset_index.open_sealed()
+            new.time_index.open_sealed()
+            self._swap = Swap(new, old)
+            self._swap.begin()
+            return self._swap
+
+    def retire_swapped(self, swap: Swap) -> None:
+        if swap is self._swap:
+            with self._health.guard(f"compaction of {self.topic_partition}"):
+                swap.retire()
+
+    def finish_swap(self, swap: Swap, *, now_ms: int) -> bool:
+        """False if the new segment had to go, because the log was cut meanwhile."""
+        if swap is self._swap:
+            with self._health.guard(f"compaction of {self.topic_partition}"):
+                self._finish_swap(swap, now_ms=now_ms)
+        return swap.new in self._segments
+
+    def _finish_swap(self, swap: Swap, *, now_ms: int) -> None:
+        self._swap = None
+        swap.finish()
+        start = bisect_left(self._bases, swap.new.base_offset)
+        until = start + len(swap.old)
+        self._segments[start:until] = [swap.new]
+        self._bases[start:until] = [swap.new.base_offset]
+        due_ms = now_ms + self._config.file_delete_delay_ms
+        self._doomed.add(swap.retired, due_ms=due_ms)
+        for segment in swap.old:
+            self._forget_sealed(segment)
+            segment.close()
+            if segment is not swap.old[0]:
+                self._doomed.add_snapshot(self.directory, segment.base_offset, due_ms=due_ms)
+
+    def _settle_swap(self, *, now_ms: int) -> None:
+        """The log is about to lose segments: a swap is undone, or finished if its old segments are gone already."""
+        swap = self._swap
+        if swap is None:
+            return
+        if swap.retired:
+            swap.sync()
+            self._finish_swap(swap, now_ms=now_ms)
+        else:
+            self._swap = None
+            swap.new.remove()
+        swap.sync()
 
     # ------------------------------------------------------------------ the end
 
     def close(self, *, now_ms: int) -> None:
         """Leave everything on disk so that the next start reads no segment."""
         with self._health.guard(f"close of {self.topic_partition}"):
+            self._settle_swap(now_ms=now_ms)
             self.producers.map_end_offset = self.log_end_offset
             self.take_snapshot()
             self.active.seal()
@@ -556,6 +644,7 @@ class Log:
     def moved(self, directory: Path) -> None:
         """The directory of this log was renamed."""
         self.directory = directory
+        self._doomed.moved(directory)
         self.epochs.moved(directory / LEADER_EPOCH_CHECKPOINT)
         for segment in self._segments:
             segment.moved(directory)
@@ -575,7 +664,13 @@ class Log:
 
     def _drop_last(self) -> Segment:
         self._bases.pop()
-        return self._segments.pop()
+        segment = self._segments.pop()
+        self._forget_sealed(segment)
+        return segment
+
+    def _forget_sealed(self, segment: Segment) -> None:
+        if segment in self._sealed:
+            self._sealed.remove(segment)
 
     def _draw_jitter(self) -> None:
         jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)

@@ -6,28 +6,41 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.log.files import OpenFile, fsync_directory
-from ottla.log.segment import FileRange
+from ottla.log.files import OpenFile
+from ottla.log.segment import FileRange, Segment
 
 
-class AppendInfo(NamedTuple):
+class AppendInfo:
     """What became of an append."""
 
-    first_offset: int
-    last_offset: int
-    log_append_time: int
-    """-1 where records keep the time of their creation."""
-    log_start_offset: int
-    duplicate: bool = False
-    """It had been appended before; the offsets are those of then."""
+    __slots__ = ("duplicate", "first_offset", "last_offset", "log_append_time", "log_start_offset")
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        duplicate: bool = False,  # noqa: FBT002
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time = log_append_time
+        """-1 where records keep the time of their creation."""
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+        """It had been appended before; the offsets are those of then."""
 
 
-class Fetched(NamedTuple):
+class Fetched:
     """Where the batches from an offset on lie. The last one may be cut off; without ``range`` there are none yet."""
 
-    range: FileRange | None
-    upper_bound: int
-    """No record in the range has this offset or a larger one."""
+    __slots__ = ("range", "upper_bound")
+
+    def __init__(self, range: FileRange | None, upper_bound: int) -> None:  # noqa: A002
+        self.range = range
+        self.upper_bound = upper_bound
+        """No record in the range has this offset or a larger one."""
 
 
 class FoundOffset(NamedTuple):
@@ -37,15 +50,17 @@ class FoundOffset(NamedTuple):
 
 
 class Flush:
-    """What one flush has to put on disk; ``sync`` may run in any thread."""
+    """What one flush has to put on disk; ``sync`` may run in any thread.
 
-    def __init__(self, directory: Path, files: list[OpenFile], offset: int, count: int) -> None:
+    It holds on to the files themselves, so they may be renamed, replaced or deleted by their names until then.
+    """
+
+    def __init__(self, directory: Path, files: list[OpenFile], offset: int, sealed: tuple[Segment, ...]) -> None:
         self.offset = offset
-        self.segment_count = count
-        self._directory = directory
-        self._files = files
+        self.sealed = sealed
+        """Segments that are on disk for good then."""
+        self._files = [*files, OpenFile(directory, os.O_RDONLY | os.O_DIRECTORY)]
 
     def sync(self) -> None:
         for file in self._files:
             os.fsync(file.fd)
-        fsync_directory(self._directory)

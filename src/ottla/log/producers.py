@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from ottla.base.checksums import crc32c
 from ottla.base.errors import CorruptionError
 from ottla.log.errors import (
     InvalidProducerEpochError,
@@ -43,13 +42,13 @@ from ottla.log.errors import (
 from ottla.records import BatchHeader, ControlType, EndTransactionMarker
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, SEQUENCES
 
-BATCHES_KEPT = 5
-SNAPSHOT_SUFFIX = ".snapshot"
-_VERSION = 1
-_HEAD = Struct(">hIi")
-_ENTRY = Struct(">qhiqiqiq")
-_CHECKED_FROM = 6
-_NONE = -1
+BATCHES_KEPT: Final = 5
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+_VERSION: Final = 1
+_HEAD: Final = Struct(">hIi")
+_ENTRY: Final = Struct(">qhiqiqiq")
+_CHECKED_FROM: Final = 6
+_NONE: Final = -1
 
 
 class BatchMetadata(NamedTuple):
@@ -95,7 +94,7 @@ class ProducerState:
     def __init__(self, *, expiration_ms: int) -> None:
         self.map_end_offset = 0
         self.entries: dict[int, ProducerEntry] = {}
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         # Both by first offset, in its order: transactions start in the order of the log.
         self._ongoing: dict[int, int] = {}
         self._unreplicated: dict[int, int] = {}
@@ -162,6 +161,8 @@ class ProducerState:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose end is replicated do not hold back the last stable offset any more."""
+        if not self._unreplicated:
+            return  # as it is after nearly every append
         done = [first for first, last in self._unreplicated.items() if last < high_watermark]
         for first in done:
             del self._unreplicated[first]
@@ -221,7 +222,7 @@ class ProducerState:
         return CompletedTxn(header.producer_id, first_offset, header.last_offset, aborted)
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= self._expiration_ms
+        return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= self.expiration_ms
 
 
 def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:

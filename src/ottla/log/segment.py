@@ -9,7 +9,7 @@ Only the last segment of a log, the active one, is written to. Opening a segment
 largest timestamp is looked up in the index when somebody asks.
 
 Where the last batches lie is kept in memory: whoever reads at the end of a log, and whoever asks where the high watermark
-is, needs neither the index nor the disk.
+is, needs neither the index nor the disk. So is where the next one lies behind one that was read, for readers that go on there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Final, NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.log.config import LogConfig
-from ottla.log.files import DELETED_SUFFIX, OpenFile, read_at, remove_if_there, write_at
+from ottla.log.files import DELETED_SUFFIX, Health, OpenFile, read_at, remove_if_there, write_at
 from ottla.log.index import OffsetIndex, TimeIndex, TimestampOffset
 from ottla.log.txnindex import TransactionIndex
 from ottla.records import BatchHeader
-from ottla.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, read_header
+from ottla.records.batch import HEADER_BYTES, NO_TIMESTAMP
+from ottla.records.legacy import first_offset, header_at
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -35,8 +36,8 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
-_SCAN_BYTES = 8 << 10
-_RECENT_BATCHES = 64
+_SCAN_BYTES: Final = 8 << 10
+_RECENT_BATCHES: Final = 64
 
 
 class Located(NamedTuple):
@@ -52,9 +53,17 @@ class FileRange(NamedTuple):
     file: OpenFile
     position: int
     length: int
+    health: Health | None = None
+    """Of the directory, where reading has to tell it what it finds."""
 
     def read(self) -> bytes:
-        return read_at(self.file.fd, self.length, self.position)
+        """Fewer bytes only if the file was cut meanwhile. An ``OSError`` takes the directory offline."""
+        try:
+            return read_at(self.file.fd, self.length, self.position)
+        except OSError as error:
+            if self.health is not None:
+                self.health.failed(f"read of {self.file.path}", error)
+            raise
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
@@ -68,40 +77,42 @@ def scan(file: OpenFile, position: int, end: int) -> Iterator[Located]:
         at = position - block_at
         if at + HEADER_BYTES > len(block):
             block, block_at, at = read_at(file.fd, min(_SCAN_BYTES, end - position), position), position, 0
-        header = read_header(block, at) if len(block) - at >= HEADER_BYTES else None
-        if header is None or not is_plausible(header) or position + header.size > end:
+        header = header_at(block, at)
+        if header is None or position + header.size > end:
             raise CorruptionError(f"{file.path}: no batch at {position}")
         yield Located(position, header)
         position += header.size
 
 
-def is_plausible(header: BatchHeader) -> bool:
-    """Whether these bytes can be a header at all, before anything is taken from them."""
-    return header.magic == MAGIC and header.length >= HEADER_BYTES - LOG_OVERHEAD and header.last_offset_delta >= 0
-
-
 class Segment:
     """One segment. Its methods raise ``OSError``; what that means is for the log to say."""
 
-    def __init__(self, directory: Path, base_offset: int, config: LogConfig) -> None:
+    def __init__(self, directory: Path, base_offset: int, config: LogConfig, ending: str = "") -> None:
         self.directory = directory
         self.base_offset = base_offset
+        self._ending = ending
         self.size = 0
         self.offset_index = OffsetIndex(self._path(INDEX_SUFFIX), base_offset, config.segment_index_bytes)
         self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, config.segment_index_bytes)
         self.txn_index = TransactionIndex(self._path(TXN_INDEX_SUFFIX))
         self._config = config
+        self._roll_ms = config.roll_ms
         self._file: OpenFile | None = None
-        self._largest: TimestampOffset | None = None  # None: not looked up yet
+        # Two numbers, not a pair: every append looks at them.
+        self._largest_timestamp = NO_TIMESTAMP
+        self._largest_offset = base_offset
+        self._knows_largest = False
         self._first_timestamp = NO_TIMESTAMP
         self._created_ms = 0
         self._bytes_since_index = 0
-        self._recent: dict[int, Located] = {}
+        self._recent: dict[int, tuple[int, BatchHeader]] = {}
+        self._less_recent: dict[int, tuple[int, BatchHeader]] = {}
+        self._read_next: dict[int, int] = {}
 
     @classmethod
-    def create(cls, directory: Path, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
-        """An empty segment that is ready for appends."""
-        segment = cls(directory, base_offset, config)
+    def create(cls, directory: Path, base_offset: int, config: LogConfig, *, now_ms: int, ending: str = "") -> Segment:
+        """An empty segment that is ready for appends; ``ending`` is what the names of its files have behind all else."""
+        segment = cls(directory, base_offset, config, ending)
         segment._file = OpenFile(segment._path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         segment.offset_index.reset()
         segment.time_index.reset()
@@ -109,9 +120,9 @@ class Segment:
         return segment
 
     @classmethod
-    def open(cls, directory: Path, base_offset: int, config: LogConfig) -> Segment:
+    def open(cls, directory: Path, base_offset: int, config: LogConfig, ending: str = "") -> Segment:
         """A segment that was closed cleanly, or is about to be recovered."""
-        segment = cls(directory, base_offset, config)
+        segment = cls(directory, base_offset, config, ending)
         segment.size = segment._path(LOG_SUFFIX).stat().st_size
         return segment
 
@@ -126,20 +137,21 @@ class Segment:
     def seal(self) -> None:
         """No more appends: what was set aside is given back, and the time index is made complete.
 
-        The indexes are on disk then: recovery starts at the next segment and takes these for what they are.
+        None of it is on disk yet: that is left to the next flush, and until then ``check_indexes`` tells.
         """
         largest = self.largest
         if largest.timestamp != NO_TIMESTAMP:
             self.time_index.maybe_append(*largest)
         for index in (self.offset_index, self.time_index):
             index.trim()
-            index.sync()
         if self._config.preallocate:
             os.ftruncate(self.file.fd, self.size)
-        self._recent.clear()
+            os.fsync(self.file.fd)  # where it ends is known by its size alone
+        self._forget_recent()
 
     def configure(self, config: LogConfig) -> None:
         self._config = config
+        self._roll_ms = config.roll_ms
 
     @property
     def file(self) -> OpenFile:
@@ -150,9 +162,9 @@ class Segment:
     @property
     def largest(self) -> TimestampOffset:
         """The latest timestamp, and the last offset of the first batch that has it."""
-        if self._largest is None:
-            self._largest = self.time_index.last
-        return self._largest
+        if not self._knows_largest:
+            self._believe_largest(self.time_index.last)
+        return TimestampOffset(self._largest_timestamp, self._largest_offset)
 
     @property
     def first_timestamp(self) -> int:
@@ -167,7 +179,7 @@ class Segment:
         try:
             self.size += write_at(self.file.fd, parts, end)
             for header in headers:
-                self._note(Located(end, header))
+                self._note(end, header)
                 end += header.size
         except OSError:
             self.size = start
@@ -182,17 +194,34 @@ class Segment:
         config = self._config
         return (
             self.size > config.segment_bytes - size
-            or self._age(max_timestamp, now_ms=now_ms) > config.segment_ms - jitter_ms
+            or self._age(max_timestamp, now_ms=now_ms) > self._roll_ms - jitter_ms
             or self.offset_index.is_full
             or self.time_index.is_full
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
         )
 
+    def may_hold(self, header: BatchHeader) -> bool:
+        """Offsets are not covered by a batch's checksum; those that no segment of this name can have are found out."""
+        return self.base_offset <= header.base_offset and header.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
     def locate(self, offset: int) -> Located | None:
         """The first batch that ends at ``offset`` or behind it."""
-        found = self._recent.get(offset)
+        found = self._recent.get(offset) or self._less_recent.get(offset)
         if found is not None:
-            return found
+            return Located(found[0], found[1])
+        located = self._locate_on_disk(offset)
+        if located is not None and located.position + located.header.size < self.size:
+            if len(self._read_next) >= _RECENT_BATCHES:
+                self._read_next.clear()
+            self._read_next[located.header.next_offset] = located.position + located.header.size
+        return located
+
+    def _locate_on_disk(self, offset: int) -> Located | None:
+        start = self._read_next.get(offset, -1)
+        if start >= 0:
+            header = header_at(read_at(self.file.fd, HEADER_BYTES, start), 0)
+            if header is not None and header.last_offset >= offset and start + header.size <= self.size:
+                return Located(start, header)
         start = self.offset_index.lookup(offset).position
         for located in scan(self.file, start, self.size):
             if located.header.last_offset >= offset:
@@ -220,19 +249,25 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        self._recent.clear()
+        self._forget_recent()
         if located is not None:
+            cut = FileRange(self.file, located.position, located.header.size).read()
             self.size = located.position
             os.ftruncate(self.file.fd, self.size)
             # On disk before anything else is written: batches of equal size would line up with what comes back.
             os.fsync(self.file.fd)
-            offset = min(offset, located.header.base_offset)
-            self._largest = self._scan_largest()
+            offset = min(offset, first_offset(cut))
+            self._believe_largest(self._scan_largest())
         if self.size == 0:
             self._first_timestamp = NO_TIMESTAMP
         self._bytes_since_index = 0
         self.activate(now_ms=now_ms)
         return offset
+
+    def check_indexes(self) -> None:
+        """Raise CorruptionError if the indexes are as a power cut leaves those that were sealed and never synced."""
+        self.offset_index.check()
+        self.time_index.check()
 
     def begin_rebuild(self, *, transactions: bool) -> None:
         """Forget what is derived from the batches; ``rebuild`` is then told of each in turn."""
@@ -240,12 +275,12 @@ class Segment:
         self.time_index.reset()
         if transactions:
             self.txn_index.reset()
-        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._believe_largest(TimestampOffset(NO_TIMESTAMP, self.base_offset))
         self._first_timestamp = NO_TIMESTAMP
         self._bytes_since_index = 0
 
     def rebuild(self, located: Located) -> None:
-        self._note(located)
+        self._note(located.position, located.header)
 
     def cut(self, size: int) -> None:
         """Shorten the file for good, in recovery."""
@@ -253,18 +288,35 @@ class Segment:
         os.ftruncate(self.file.fd, size)
         os.fsync(self.file.fd)
 
+    def sync_indexes(self) -> None:
+        self.offset_index.sync()
+        self.time_index.sync()
+
     def files_to_sync(self) -> list[OpenFile]:
-        return [self.file, self.offset_index.file, self.time_index.file]
+        indexes = (self.offset_index.file_to_sync(), self.time_index.file_to_sync())
+        return [self.file, *indexes, *self.txn_index.files()]
 
     def mark_deleted(self) -> list[Path]:
         """Take the files out of the log by their names; which ones are left to be deleted."""
-        marked = []
-        for suffix in SUFFIXES:
-            path = self._path(suffix)
-            with suppress(FileNotFoundError):
-                marked.append(path.replace(path.with_name(path.name + DELETED_SUFFIX)))
+        marked = self.rename(DELETED_SUFFIX)
         self.close()
         return marked
+
+    def rename(self, ending: str) -> list[Path]:
+        """Give the files names with another ending, the batches last; what they are called then."""
+        old = [self._path(suffix) for suffix in SUFFIXES]
+        self._ending = ending
+        renamed = []
+        for suffix, path in reversed(list(zip(SUFFIXES, old, strict=True))):
+            with suppress(FileNotFoundError):
+                renamed.append(path.replace(self._path(suffix)))
+        self.moved(self.directory)
+        return renamed
+
+    def hold(self) -> None:
+        """Open every file, so that it can be read whatever becomes of its name."""
+        for file in (self.file, self.offset_index.file, self.time_index.file):
+            assert file.fd >= 0
 
     def remove(self) -> None:
         self.close()
@@ -284,20 +336,26 @@ class Segment:
         self.time_index.moved(self._path(TIME_INDEX_SUFFIX))
         self.txn_index.moved(self._path(TXN_INDEX_SUFFIX))
 
-    def _note(self, located: Located) -> None:
-        header = located.header
-        if located.position == 0:
+    def _note(self, position: int, header: BatchHeader) -> None:
+        if position == 0:
             self._first_timestamp = header.max_timestamp
-        if header.max_timestamp > self.largest.timestamp:
-            self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if not self._knows_largest:
+            self._believe_largest(self.time_index.last)
+        if header.max_timestamp > self._largest_timestamp:
+            self._largest_timestamp = header.max_timestamp
+            self._largest_offset = header.last_offset
         if self._bytes_since_index > self._config.index_interval_bytes:
-            self.offset_index.append(header.last_offset, located.position)
-            self.time_index.maybe_append(*self.largest)
+            self.offset_index.append(header.last_offset, position)
+            self.time_index.maybe_append(self._largest_timestamp, self._largest_offset)
             self._bytes_since_index = 0
         self._bytes_since_index += header.size
-        self._recent[header.base_offset] = located
-        if len(self._recent) > _RECENT_BATCHES:
-            del self._recent[next(iter(self._recent))]
+        if len(self._recent) >= _RECENT_BATCHES:
+            self._less_recent, self._recent = self._recent, {}
+        self._recent[header.base_offset] = (position, header)
+
+    def _believe_largest(self, largest: TimestampOffset) -> None:
+        self._largest_timestamp, self._largest_offset = largest
+        self._knows_largest = True
 
     def _scan_largest(self) -> TimestampOffset:
         """The latest timestamp after a truncation: the index knows it up to its last entry, the rest is looked at."""
@@ -314,5 +372,10 @@ class Segment:
             return max_timestamp - self.first_timestamp
         return now_ms - self._created_ms
 
+    def _forget_recent(self) -> None:
+        self._recent.clear()
+        self._less_recent.clear()
+        self._read_next.clear()
+
     def _path(self, suffix: str) -> Path:
-        return segment_path(self.directory, self.base_offset, suffix)
+        return segment_path(self.directory, self.base_offset, suffix + self._ending)

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
-from ottla.log.files import read_if_there, write_at
+from ottla.log.files import OpenFile, read_if_there, write_at
 
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0
@@ -57,13 +57,9 @@ class TransactionIndex:
         if self.path.exists():
             self._cut(0)
 
-    def sync(self) -> None:
-        if self.path.exists():
-            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+    def files(self) -> list[OpenFile]:
+        """The file, if there is one, for whoever syncs it."""
+        return [OpenFile(self.path, os.O_RDONLY)] if self.path.exists() else []
 
     def moved(self, path: Path) -> None:
         self.path = path
