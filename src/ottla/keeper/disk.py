@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from time import perf_counter
+from typing import Final
 
 from ottla.base.errors import DiskError, RemoteProtocolError
 from ottla.base.scope import TaskScope
@@ -36,8 +37,8 @@ from ottla.keeper.store import DataDir, Installation
 
 log = logging.getLogger(__name__)
 
-QUICK_SYNC_S = 0.004
-QUICK_SYNCS_MIN = 16
+QUICK_SYNC_S: Final = 0.004
+QUICK_SYNCS_MIN: Final = 16
 """So many quick syncs in a row, and the next runs on the loop."""
 
 
@@ -110,8 +111,11 @@ class StoreDisk:
         try:
             yield
         except OSError as e:
-            self._on_failed(e)
-            raise DiskError(str(e)) from e
+            raise self._failed(e) from e
+
+    def _failed(self, error: OSError) -> DiskError:
+        self._on_failed(error)
+        return DiskError(str(error))
 
     def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
         self._since_snapshot += applied
@@ -133,8 +137,10 @@ class StoreDisk:
     def _write(self) -> None:
         if self._queued:
             entries, self._queued = self._queued, []
-            with self._fatal():
+            try:  # every write comes by here: no generator is made for it
                 self._log.append(entries)
+            except OSError as e:
+                raise self._failed(e) from e
 
     def sync(self) -> None:
         """Write what was appended and make it durable, or see to it that this happens; called when a turn is over."""
@@ -148,10 +154,12 @@ class StoreDisk:
                 self._requests.put(self._generation)
                 return
             started = perf_counter()
-            with self._fatal():
-                zxid = self._log.sync()
+            zxid = self._log.sync()
         except DiskError:
             return  # the server stops
+        except OSError as e:
+            self._on_failed(e)
+            return
         self._synced(self._generation, zxid, perf_counter() - started)
 
     def _sync_forever(self) -> None:

@@ -297,7 +297,7 @@ def envi(_server: Monitored) -> Iterator[str]:
     import os
     import platform
 
-    from ottla.keeper.metrics import process
+    from ottla.base import process
 
     yield "Environment:\n"
     yield f"zookeeper.version={version()}\n"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.scope import TaskScope
@@ -40,12 +40,12 @@ from ottla.net import Channel, Connection, Turn
 
 log = logging.getLogger(__name__)
 
-HELLO_TIMEOUT_S = 5.0
-HELLO_BYTES_MAX = 64
+HELLO_TIMEOUT_S: Final = 5.0
+HELLO_BYTES_MAX: Final = 64
 """A hello fits, and so does a notification; nothing longer travels over a channel."""
-CONNECT_TIMEOUT_S = 5.0
-STREAM_AHEAD_BYTES = 1 << 20
-HELD_BYTES_MAX = 64 << 20
+CONNECT_TIMEOUT_S: Final = 5.0
+STREAM_AHEAD_BYTES: Final = 1 << 20
+HELD_BYTES_MAX: Final = 64 << 20
 
 
 class Receiver(Protocol):

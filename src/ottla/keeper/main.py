@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import uvloop
 
 from ottla.base.compiled import is_compiled
 from ottla.base.errors import Error
+from ottla.base.memory import settle
 from ottla.keeper.config import KeeperConfig
 from ottla.keeper.shell import KeeperServer
 
@@ -26,17 +29,27 @@ async def _serve(config: KeeperConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    server = KeeperServer(config)
     try:
-        await server.start()
+        async with serving(config) as failed:
+            settle()
+            waits = [asyncio.ensure_future(each.wait()) for each in (stopping, failed)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+            return 1 if failed.is_set() else 0
     except (Error, OSError) as e:
         log.critical("cannot start: %s", e)
         return 1
+
+
+@asynccontextmanager
+async def serving(config: KeeperConfig) -> AsyncIterator[asyncio.Event]:
+    """A keeper on the loop that runs, as long as the block does. The event tells that it failed."""
+    server = KeeperServer(config)
+    await server.start()
     how = "compiled" if is_compiled() else "not compiled, so slower than it could be"
     log.info("listening for clients on %s:%d (%s)", config.client_host, server.client_port, how)
-    waits = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(server.failed.wait())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
-    await server.stop()
-    return 1 if server.failed.is_set() else 0
+    try:
+        yield server.failed
+    finally:
+        await server.stop()

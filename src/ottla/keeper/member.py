@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base.clock import Clock
 from ottla.keeper.messages import (
@@ -56,8 +56,8 @@ from ottla.keeper.server.tree import DataTree
 
 log = logging.getLogger(__name__)
 
-CONTAINER_CHECK_MS = 60_000
-CONTAINERS_PER_CHECK = 10_000
+CONTAINER_CHECK_MS: Final = 60_000
+CONTAINERS_PER_CHECK: Final = 10_000
 
 
 class Disk(Protocol):

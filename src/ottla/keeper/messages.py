@@ -6,16 +6,20 @@ it has come that far, and so keeps the sync between the same two writes everywhe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from ottla.keeper.proto.values import Value
 from ottla.keeper.quorum.messages import LinkMessage
 from ottla.keeper.server.prep import Submitted
 
 
-class Forward(NamedTuple):
+class Forward(Value):
     """A learner's client wants to write."""
 
-    request: Submitted
+    _fields: ClassVar[tuple[str, ...]] = ("request",)
+
+    def __init__(self, request: Submitted) -> None:
+        self.request = request
 
 
 class SyncAsk(NamedTuple):

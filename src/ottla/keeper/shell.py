@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ConfigError
@@ -34,12 +34,12 @@ from ottla.keeper.server.stats import Stats
 from ottla.net import Connection, Listener, Turn
 
 if TYPE_CHECKING:
-    from ottla.keeper.metricsport import MetricsServer
+    from ottla.net.textport import TextPort
 
 log = logging.getLogger(__name__)
 
-TICK_S = 0.05
-STANDALONE_ID = 1
+TICK_S: Final = 0.05
+STANDALONE_ID: Final = 1
 
 
 def options_of(config: KeeperConfig) -> Options:
@@ -83,7 +83,7 @@ class KeeperServer:
         self.failed: asyncio.Event = asyncio.Event()
         self._scope = TaskScope("keeper")
         self._peer_listeners = (Listener(), Listener())
-        self._metrics: MetricsServer | None = None
+        self._metrics: TextPort | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._turn: Turn
         self.member: Member
@@ -122,9 +122,11 @@ class KeeperServer:
             await _listen(quorum, self._links.link_connection, self._bind(me.quorum), "quorum port")
         await _listen(self.listener, self._client_connection, config.client_address, "client port")
         if config.metrics_address is not None:
-            from ottla.keeper.metricsport import MetricsServer  # only where it is asked for
+            from ottla.keeper import metrics  # only where they are asked for
+            from ottla.net.textport import TextPort
 
-            self._metrics = MetricsServer(self, self._loop, config.metrics_address)
+            at = config.metrics_address
+            self._metrics = TextPort(lambda: metrics.render(self), self._loop, at.host, at.port)
 
     def _bind(self, address: Address) -> Address:
         return Address("", address.port) if self.config.quorum_listen_on_all_ips else address

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.keeper.messages import (
@@ -47,13 +47,13 @@ from ottla.keeper.quorum.messages import (
 )
 from ottla.keeper.server.prep import Submitted
 
-FRAME_BYTES_MAX = 64 << 20
-MAGIC = b"OTTK"
-VERSION = 1
-_HELLO = Struct(">4sHqB")
-_NOTIFICATION = Struct(">qBqqqqB")
-_ENTRY = Struct(">qi")
-_SUBMITTED = Struct(">qiiq")
+FRAME_BYTES_MAX: Final = 64 << 20
+MAGIC: Final = b"OTTK"
+VERSION: Final = 1
+_HELLO: Final = Struct(">4sHqB")
+_NOTIFICATION: Final = Struct(">qBqqqqB")
+_ENTRY: Final = Struct(">qi")
+_SUBMITTED: Final = Struct(">qiiq")
 
 
 class Purpose(IntEnum):
@@ -160,7 +160,7 @@ _FIXED: dict[type, tuple[Kind, Struct]] = {
     Revalidate: (Kind.REVALIDATE, Struct(">Bqq")),
     Revalidated: (Kind.REVALIDATED, Struct(">Bq?")),
 }
-"""Messages that are a fixed run of fields, in the order of the tuple."""
+"""Messages that are a fixed run of fields, in their order."""
 
 _FIXED_BY_KIND: dict[int, tuple[Callable[..., Any], Struct]] = {
     kind: (message, struct) for message, (kind, struct) in _FIXED.items()
@@ -172,6 +172,9 @@ def encode(message: Framed) -> bytes:
     fixed = _FIXED.get(type(message))
     if fixed is not None:
         kind, struct = fixed
+        if isinstance(message, (Ack, Commit, CommitOnSync)):  # a part of every write, and no tuple
+            return _frame(struct.pack(kind, message.zxid))
+        assert isinstance(message, tuple), message
         return _frame(struct.pack(kind, *message))
     if isinstance(message, Propose):
         return _encode_propose(message)

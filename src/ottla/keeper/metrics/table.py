@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ottla.keeper.metrics import process
+from ottla.base import process
 from ottla.keeper.metrics.kinds import Basis, Kind, Metric, Number, Value, View
 from ottla.keeper.proto.opcodes import EventType
 from ottla.keeper.server import quota

@@ -16,26 +16,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from mypy_extensions import i64
 
 from ottla.keeper.proto.errors import MarshallingError
 
 T = TypeVar("T")
 
-INT = Struct(">i")
-LONG = Struct(">q")
-_unpack_int = INT.unpack_from
+INT: Final = Struct(">i")
+LONG: Final = Struct(">q")
 _unpack_long = LONG.unpack_from
 _pack_int = INT.pack
 _pack_long = LONG.pack
 
-NULL = b"\xff\xff\xff\xff"
+NULL: Final = b"\xff\xff\xff\xff"
 
 
 class Reader:
     """A cursor over one frame. ``data`` must be ``bytes`` so that slices are values, not views."""
 
     __slots__ = ("data", "end", "null_seen", "pos")
+    pos: i64
+    end: i64
 
     def __init__(self, data: bytes, pos: int = 0) -> None:
         self.data = data
@@ -52,8 +55,14 @@ class Reader:
         if pos + 4 > self.end:
             raise MarshallingError("frame ends inside an int")
         self.pos = pos + 4
-        value: int = _unpack_int(self.data, pos)[0]
-        return value
+        data = self.data
+        # Byte by byte: compiled, that is a third of what it costs to call a Struct.
+        value: i64 = data[pos]
+        second: i64 = data[pos + 1]
+        third: i64 = data[pos + 2]
+        fourth: i64 = data[pos + 3]
+        value = value << 24 | second << 16 | third << 8 | fourth
+        return value if value < 1 << 31 else value - (1 << 32)
 
     def int64(self) -> int:
         pos = self.pos
@@ -75,11 +84,15 @@ class Reader:
         if length == -1:
             return None
         pos = self.pos
-        stop = pos + length
-        if length < 0 or stop > self.end:
-            raise MarshallingError(f"a length of {length} in a frame with {self.end - pos} bytes left")
-        self.pos = stop
+        self.pos = stop = self.pos_behind(length)
         return self.data[pos:stop]
+
+    def pos_behind(self, length: int) -> int:
+        """Where a buffer of ``length`` bytes ends that begins here; a null one is empty."""
+        left = self.end - self.pos
+        if not -1 <= length <= left:
+            raise MarshallingError(f"a length of {length} in a frame with {left} bytes left")
+        return self.pos + max(length, 0)
 
     def string(self) -> str:
         """A string that may not be null; if it is, it reads as empty and ``null_seen`` tells."""
@@ -88,7 +101,7 @@ class Reader:
             self.null_seen = True
             return ""
         # As Java does it: what is not UTF-8 becomes U+FFFD, which no valid path contains.
-        return raw.decode(errors="replace")
+        return raw.decode("utf-8", "replace")
 
     def nullable_string(self) -> str | None:
         if self.data[self.pos : self.pos + 4] == NULL:
@@ -97,20 +110,24 @@ class Reader:
         return self.string()
 
     def vector(self, element: Callable[[Reader], T], element_bytes_min: int) -> list[T]:
-        """A vector; null reads as empty. ``element_bytes_min`` bounds the count by the bytes present."""
+        """A vector; null reads as empty."""
+        return [element(self) for _ in range(self.count(element_bytes_min))]
+
+    def count(self, element_bytes_min: int) -> int:
+        """How many elements a vector has, bounded by the bytes present; null has none."""
         count = self.int32()
         if count == -1:
-            return []
+            return 0
         if count < 0 or count * element_bytes_min > self.end - self.pos:
             raise MarshallingError(f"a count of {count} in a frame with {self.end - self.pos} bytes left")
-        return [element(self) for _ in range(count)]
+        return count
 
     def strings(self) -> list[str]:
         return self.vector(Reader.string, 4)
 
 
 def put_int(out: bytearray, value: int) -> None:
-    out += _pack_int(value)
+    out += value.to_bytes(4, "big", signed=True)
 
 
 def put_long(out: bytearray, value: int) -> None:
@@ -125,12 +142,17 @@ def put_buffer(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out += NULL
     else:
-        out += _pack_int(len(value))
+        out += len(value).to_bytes(4, "big")
         out += value
 
 
 def put_string(out: bytearray, value: str | None) -> None:
-    put_buffer(out, None if value is None else value.encode())
+    if value is None:
+        out += NULL
+        return
+    raw = value.encode()
+    out += len(raw).to_bytes(4, "big")
+    out += raw
 
 
 def put_strings(out: bytearray, values: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import Final
 
 
 class OpCode(IntEnum):
@@ -41,7 +42,7 @@ class OpCode(IntEnum):
     ERROR = -1
 
 
-WRITES = frozenset(
+WRITES: Final = frozenset(
     {
         OpCode.CREATE,
         OpCode.CREATE2,
@@ -72,19 +73,26 @@ class CreateMode(IntEnum):
 
     @property
     def is_ephemeral(self) -> bool:
-        return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
+        return self in EPHEMERAL_MODES
 
     @property
     def is_sequential(self) -> bool:
-        return self in (
-            CreateMode.PERSISTENT_SEQUENTIAL,
-            CreateMode.EPHEMERAL_SEQUENTIAL,
-            CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
-        )
+        return self in SEQUENTIAL_MODES
 
     @property
     def is_ttl(self) -> bool:
-        return self in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
+        return self in TTL_MODES
+
+
+EPHEMERAL_MODES: Final = frozenset({CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL})
+SEQUENTIAL_MODES: Final = frozenset(
+    {
+        CreateMode.PERSISTENT_SEQUENTIAL,
+        CreateMode.EPHEMERAL_SEQUENTIAL,
+        CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
+    }
+)
+TTL_MODES: Final = frozenset({CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL})
 
 
 class Perms(IntFlag):

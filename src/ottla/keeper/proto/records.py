@@ -1,6 +1,6 @@
 """Requests and replies of the client protocol, as values.
 
-One ``NamedTuple`` a request, with the function that reads it beside it; ``REQUESTS`` maps an operation code to
+One value a request, with the function that reads it beside it; ``REQUESTS`` maps an operation code to
 that function. Replies are encoded straight into bytes by small functions, since nobody ever reads them back here.
 
     frame    = int length, then:
@@ -14,24 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ottla.keeper.proto.errors import MarshallingError, NullListError
 from ottla.keeper.proto.jute import NULL, Reader, put_int, put_string
-from ottla.keeper.proto.opcodes import CreateMode, KeeperState, OpCode
+from ottla.keeper.proto.opcodes import CreateMode, KeeperState, OpCode, Perms
+from ottla.keeper.proto.values import Value
 
-NOTIFICATION_XID = -1
-PING_XID = -2
-AUTH_XID = -4
-SET_WATCHES_XID = -8
+NOTIFICATION_XID: Final = -1
+PING_XID: Final = -2
+AUTH_XID: Final = -4
+SET_WATCHES_XID: Final = -8
 
-REQUEST_HEADER = Struct(">ii")
-REPLY_HEADER = Struct(">iqi")
-FRAMED_REPLY_HEADER = Struct(">iiqi")
-_FRAMED_EVENT = Struct(">iiqiiii")
-STAT = Struct(">qqqqiiiqiiq")
-CONNECT_REQUEST = Struct(">iqiqi")
-CONNECT_RESPONSE = Struct(">iiqi16sB")
+REQUEST_HEADER: Final = Struct(">ii")
+REPLY_HEADER: Final = Struct(">iqi")
+FRAMED_REPLY_HEADER: Final = Struct(">iiqi")
+_FRAMED_EVENT: Final = Struct(">iiqiiii")
+STAT: Final = Struct(">qqqqiiiqiiq")
+CONNECT_REQUEST: Final = Struct(">iqiqi")
+CONNECT_RESPONSE: Final = Struct(">iiqi16sB")
 
 
 class Id(NamedTuple):
@@ -45,7 +46,12 @@ class ACL(NamedTuple):
     id: str
 
 
-NULL_ID = "\0null"
+OPEN_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.ALL.value, "world", "anyone"),)
+"""What nearly every znode has: one tuple for all of them, so that a look at its identity is enough."""
+_OPEN_ACL: Final = Struct(">iii5si6s").pack(1, Perms.ALL.value, 5, b"world", 6, b"anyone")
+_OPEN_ACL_BYTES: Final = 27
+
+NULL_ID: Final = "\0null"
 """Stands for an id that was null on the wire."""
 
 
@@ -98,25 +104,34 @@ def connect_response(
     return len(body).to_bytes(4, "big") + body
 
 
-class CreateRequest(NamedTuple):
-    path: str
-    data: bytes | None
-    acl: tuple[ACL, ...] | None
-    flags: int
-    ttl: int
+class CreateRequest(Value):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "data", "acl", "flags", "ttl")
+
+    def __init__(self, path: str, data: bytes | None, acl: tuple[ACL, ...] | None, flags: int, ttl: int) -> None:
+        self.path = path
+        self.data = data
+        self.acl = acl
+        self.flags = flags
+        self.ttl = ttl
 
 
-class PathVersionRequest(NamedTuple):
+class PathVersionRequest(Value):
     """DELETE and CHECK."""
 
-    path: str
-    version: int
+    _fields: ClassVar[tuple[str, ...]] = ("path", "version")
+
+    def __init__(self, path: str, version: int) -> None:
+        self.path = path
+        self.version = version
 
 
-class SetDataRequest(NamedTuple):
-    path: str
-    data: bytes | None
-    version: int
+class SetDataRequest(Value):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "data", "version")
+
+    def __init__(self, path: str, data: bytes | None, version: int) -> None:
+        self.path = path
+        self.data = data
+        self.version = version
 
 
 class SetACLRequest(NamedTuple):
@@ -167,11 +182,14 @@ class ReconfigRequest(NamedTuple):
     config_id: int
 
 
-class Op(NamedTuple):
+class Op(Value):
     """One operation of a multi: its code and its request."""
 
-    type: int
-    request: Request
+    _fields: ClassVar[tuple[str, ...]] = ("type", "request")
+
+    def __init__(self, type_: int, request: Request) -> None:
+        self.type = type_
+        self.request = request
 
 
 class MultiRequest(NamedTuple):
@@ -212,6 +230,10 @@ def _acl(r: Reader) -> ACL:
 
 
 def read_acls(r: Reader) -> tuple[ACL, ...]:
+    stop = r.pos + _OPEN_ACL_BYTES
+    if r.data[r.pos : stop] == _OPEN_ACL:
+        r.pos = stop
+        return OPEN_ACL_UNSAFE
     return tuple(r.vector(_acl, 12))
 
 
@@ -296,21 +318,26 @@ def _multi_of(allowed: frozenset[OpCode]) -> Callable[[Reader], MultiRequest]:
     return read
 
 
+_CREATE_TTL: Final = OpCode.CREATE_TTL.value
+_CONTAINER: Final = CreateMode.CONTAINER.value
+
+
 def _multi_create(type_: int, request: CreateRequest) -> Op:
     """Inside a multi it is the flags that say what is created; what does not fit together cannot be read."""
     flags = request.flags
-    if type_ == OpCode.CREATE_TTL:
+    if type_ == _CREATE_TTL:
         if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
             return Op(type_, request)
-        return Op(OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else OpCode.CREATE, request._replace(ttl=-1))
+        request = CreateRequest(request.path, request.data, request.acl, flags, -1)
+        return Op(OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else OpCode.CREATE, request)
     if request.acl is None:
         raise NullListError("a creation without an ACL inside a multi")
-    if not 0 <= flags <= CreateMode.CONTAINER:
+    if not 0 <= flags <= _CONTAINER:
         raise MarshallingError(f"create flags {flags} for operation {type_} inside a multi")
-    return Op(OpCode.CREATE_CONTAINER if flags == CreateMode.CONTAINER else type_, request)
+    return Op(OpCode.CREATE_CONTAINER if flags == _CONTAINER else type_, request)
 
 
-TRANSACTIONS = frozenset(
+TRANSACTIONS: Final = frozenset(
     {
         OpCode.CREATE,
         OpCode.CREATE2,
@@ -358,6 +385,9 @@ REQUESTS: dict[int, Callable[[Reader], Request]] = {
 
 
 def put_acls(out: bytearray, acls: Iterable[ACL]) -> None:
+    if acls is OPEN_ACL_UNSAFE:
+        out += _OPEN_ACL
+        return
     listed = list(acls)
     put_int(out, len(listed))
     for acl in listed:
@@ -378,16 +408,18 @@ def watcher_event(type_: int, path: str, zxid: int) -> bytes:
     return _FRAMED_EVENT.pack(28 + len(raw), NOTIFICATION_XID, zxid, 0, type_, state, len(raw)) + raw
 
 
-MULTI_HEADER = Struct(">iBi")
-MULTI_END = MULTI_HEADER.pack(-1, 1, -1)
+_ERROR: Final = OpCode.ERROR.value
+MULTI_HEADER: Final = Struct(">iBi")
+_pack_multi_error = Struct(">iBii").pack
+_MULTI_RESULTS: Final = {op.value: MULTI_HEADER.pack(op, 0, 0) for op in OpCode}
+MULTI_END: Final = MULTI_HEADER.pack(-1, 1, -1)
 
 
 def put_multi_result(out: bytearray, type_: int, body: bytes | bytearray) -> None:
     """One result of a multi that went well."""
-    out += MULTI_HEADER.pack(type_, 0, 0)
+    out += _MULTI_RESULTS[type_]
     out += body
 
 
 def put_multi_error(out: bytearray, err: int) -> None:
-    out += MULTI_HEADER.pack(OpCode.ERROR, 0, err)
-    put_int(out, err)
+    out += _pack_multi_error(_ERROR, 0, err, err)

@@ -14,104 +14,199 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ottla.keeper.proto.errors import MarshallingError
 from ottla.keeper.proto.jute import Reader, put_boolean, put_buffer, put_int, put_long, put_string, put_strings
 from ottla.keeper.proto.opcodes import OpCode
 from ottla.keeper.proto.records import ACL, put_acls, read_acls
+from ottla.keeper.proto.values import Value
 
-TXN_HEADER = Struct(">qiqqi")
-TXN_DIGEST = Struct(">iq")
-DIGEST_VERSION = 2
-
-
-class CreateTxn(NamedTuple):
-    path: str
-    data: bytes | None
-    acl: tuple[ACL, ...]
-    ephemeral: bool
-    parent_cversion: int
+TXN_HEADER: Final = Struct(">qiqqi")
+TXN_DIGEST: Final = Struct(">iq")
+_pack_sub = Struct(">ii").pack
+DIGEST_VERSION: Final = 2
 
 
-class CreateContainerTxn(NamedTuple):
-    path: str
-    data: bytes | None
-    acl: tuple[ACL, ...]
-    parent_cversion: int
+class TxnBody(Value):
+    """What a transaction does; the subclasses below are all there are."""
+
+    def put(self, out: bytearray) -> None:
+        raise NotImplementedError
 
 
-class CreateTTLTxn(NamedTuple):
-    path: str
-    data: bytes | None
-    acl: tuple[ACL, ...]
-    parent_cversion: int
-    ttl: int
+class CreateTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "data", "acl", "ephemeral", "parent_cversion")
+
+    def __init__(
+        self, path: str, data: bytes | None, acl: tuple[ACL, ...], ephemeral: bool, parent_cversion: int
+    ) -> None:
+        self.path = path
+        self.data = data
+        self.acl = acl
+        self.ephemeral = ephemeral
+        self.parent_cversion = parent_cversion
+
+    def put(self, out: bytearray) -> None:
+        _put_node(out, self.path, self.data, self.acl)
+        put_boolean(out, self.ephemeral)
+        put_int(out, self.parent_cversion)
 
 
-class DeleteTxn(NamedTuple):
-    path: str
+class CreateContainerTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "data", "acl", "parent_cversion")
+
+    def __init__(self, path: str, data: bytes | None, acl: tuple[ACL, ...], parent_cversion: int) -> None:
+        self.path = path
+        self.data = data
+        self.acl = acl
+        self.parent_cversion = parent_cversion
+
+    def put(self, out: bytearray) -> None:
+        _put_node(out, self.path, self.data, self.acl)
+        put_int(out, self.parent_cversion)
 
 
-class SetDataTxn(NamedTuple):
-    path: str
-    data: bytes | None
-    version: int
+class CreateTTLTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "data", "acl", "parent_cversion", "ttl")
+
+    def __init__(self, path: str, data: bytes | None, acl: tuple[ACL, ...], parent_cversion: int, ttl: int) -> None:
+        self.path = path
+        self.data = data
+        self.acl = acl
+        self.parent_cversion = parent_cversion
+        self.ttl = ttl
+
+    def put(self, out: bytearray) -> None:
+        _put_node(out, self.path, self.data, self.acl)
+        put_int(out, self.parent_cversion)
+        put_long(out, self.ttl)
 
 
-class CheckVersionTxn(NamedTuple):
-    path: str
-    version: int
+class DeleteTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def put(self, out: bytearray) -> None:
+        put_string(out, self.path)
 
 
-class SetACLTxn(NamedTuple):
-    path: str
-    acl: tuple[ACL, ...]
-    version: int
+class SetDataTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "data", "version")
+
+    def __init__(self, path: str, data: bytes | None, version: int) -> None:
+        self.path = path
+        self.data = data
+        self.version = version
+
+    def put(self, out: bytearray) -> None:
+        put_string(out, self.path)
+        put_buffer(out, self.data)
+        put_int(out, self.version)
 
 
-class CreateSessionTxn(NamedTuple):
-    timeout_ms: int
+class CheckVersionTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "version")
+
+    def __init__(self, path: str, version: int) -> None:
+        self.path = path
+        self.version = version
+
+    def put(self, out: bytearray) -> None:
+        put_string(out, self.path)
+        put_int(out, self.version)
 
 
-class CloseSessionTxn(NamedTuple):
-    paths: list[str] | None
-    """The ephemerals that go with the session; None in logs of servers that did not write them down."""
+class SetACLTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("path", "acl", "version")
+
+    def __init__(self, path: str, acl: tuple[ACL, ...], version: int) -> None:
+        self.path = path
+        self.acl = acl
+        self.version = version
+
+    def put(self, out: bytearray) -> None:
+        put_string(out, self.path)
+        put_acls(out, self.acl)
+        put_int(out, self.version)
 
 
-class ErrorTxn(NamedTuple):
-    err: int
+class CreateSessionTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("timeout_ms",)
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+
+    def put(self, out: bytearray) -> None:
+        put_int(out, self.timeout_ms)
 
 
-class MultiTxn(NamedTuple):
-    txns: list[tuple[int, TxnBody]]
+class CloseSessionTxn(TxnBody):
+    """``paths`` are the ephemerals that go with the session; None in logs of servers that did not write them down."""
+
+    _fields: ClassVar[tuple[str, ...]] = ("paths",)
+
+    def __init__(self, paths: list[str] | None) -> None:
+        self.paths = paths
+
+    def put(self, out: bytearray) -> None:
+        if self.paths is not None:
+            put_strings(out, self.paths)
 
 
-TxnBody = (
-    CreateTxn
-    | CreateContainerTxn
-    | CreateTTLTxn
-    | DeleteTxn
-    | SetDataTxn
-    | CheckVersionTxn
-    | SetACLTxn
-    | CreateSessionTxn
-    | CloseSessionTxn
-    | ErrorTxn
-    | MultiTxn
-)
+class ErrorTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("err",)
+
+    def __init__(self, err: int) -> None:
+        self.err = err
+
+    def put(self, out: bytearray) -> None:
+        put_int(out, self.err)
 
 
-class Txn(NamedTuple):
-    session_id: int
-    cxid: int
-    zxid: int
-    time_ms: int
-    type: int
-    body: TxnBody
-    digest: int | None
-    """The digest of the whole tree once this is applied; None where the writer recorded none."""
-    digest_version: int = DIGEST_VERSION
+class MultiTxn(TxnBody):
+    _fields: ClassVar[tuple[str, ...]] = ("txns",)
+
+    def __init__(self, txns: list[tuple[int, TxnBody]]) -> None:
+        self.txns = txns
+
+    def put(self, out: bytearray) -> None:
+        put_int(out, len(self.txns))
+        for type_, body in self.txns:
+            raw = bytearray()
+            body.put(raw)
+            out += _pack_sub(type_, len(raw))
+            out += raw
+
+
+class Txn(Value):
+    """``digest`` is that of the whole tree once this is applied; None where the writer recorded none."""
+
+    _fields: ClassVar[tuple[str, ...]] = (
+        "session_id", "cxid", "zxid", "time_ms", "type", "body", "digest", "digest_version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session_id: int,
+        cxid: int,
+        zxid: int,
+        time_ms: int,
+        type_: int,
+        body: TxnBody,
+        digest: int | None,
+        digest_version: int = DIGEST_VERSION,
+    ) -> None:
+        self.session_id = session_id
+        self.cxid = cxid
+        self.zxid = zxid
+        self.time_ms = time_ms
+        self.type = type_
+        self.body = body
+        self.digest = digest
+        self.digest_version = digest_version
 
 
 class Entry(NamedTuple):
@@ -123,7 +218,7 @@ class Entry(NamedTuple):
 
 def encode_txn(txn: Txn) -> bytes:
     out = bytearray(TXN_HEADER.pack(txn.session_id, txn.cxid, txn.zxid, txn.time_ms, txn.type))
-    put_body(out, txn.body)
+    txn.body.put(out)
     if txn.digest is not None:
         out += TXN_DIGEST.pack(txn.digest_version, txn.digest)
     return bytes(out)
@@ -152,10 +247,6 @@ def read_body(r: Reader, type_: int) -> TxnBody:
     if reader is None:
         raise MarshallingError(f"a transaction of unknown type {type_}")
     return reader(r)
-
-
-def put_body(out: bytearray, body: TxnBody) -> None:
-    _WRITERS[type(body)](out, body)
 
 
 def _create(r: Reader) -> CreateTxn:
@@ -204,13 +295,15 @@ def _error(r: Reader) -> ErrorTxn:
     return ErrorTxn(r.int32())
 
 
-def _sub_txn(r: Reader) -> tuple[int, TxnBody]:
-    type_, raw = r.int32(), r.buffer()
-    return type_, read_body(Reader(raw or b""), type_)
-
-
 def _multi(r: Reader) -> MultiTxn:
-    return MultiTxn(r.vector(_sub_txn, 8))
+    txns: list[tuple[int, TxnBody]] = []
+    end = r.end
+    for _ in range(r.count(8)):
+        type_ = r.int32()
+        r.end = r.pos_behind(r.int32())
+        txns.append((type_, read_body(r, type_)))
+        r.pos, r.end = r.end, end
+    return MultiTxn(txns)
 
 
 _READERS: dict[int, Callable[[Reader], TxnBody]] = {
@@ -231,78 +324,7 @@ _READERS: dict[int, Callable[[Reader], TxnBody]] = {
 }
 
 
-def _put_create(out: bytearray, t: CreateTxn) -> None:
-    _put_node(out, t.path, t.data, t.acl)
-    put_boolean(out, t.ephemeral)
-    put_int(out, t.parent_cversion)
-
-
-def _put_create_container(out: bytearray, t: CreateContainerTxn) -> None:
-    _put_node(out, t.path, t.data, t.acl)
-    put_int(out, t.parent_cversion)
-
-
-def _put_create_ttl(out: bytearray, t: CreateTTLTxn) -> None:
-    _put_node(out, t.path, t.data, t.acl)
-    put_int(out, t.parent_cversion)
-    put_long(out, t.ttl)
-
-
 def _put_node(out: bytearray, path: str, data: bytes | None, acl: tuple[ACL, ...]) -> None:
     put_string(out, path)
     put_buffer(out, data)
     put_acls(out, acl)
-
-
-def _put_delete(out: bytearray, t: DeleteTxn) -> None:
-    put_string(out, t.path)
-
-
-def _put_set_data(out: bytearray, t: SetDataTxn) -> None:
-    put_string(out, t.path)
-    put_buffer(out, t.data)
-    put_int(out, t.version)
-
-
-def _put_check(out: bytearray, t: CheckVersionTxn) -> None:
-    put_string(out, t.path)
-    put_int(out, t.version)
-
-
-def _put_set_acl(out: bytearray, t: SetACLTxn) -> None:
-    put_string(out, t.path)
-    put_acls(out, t.acl)
-    put_int(out, t.version)
-
-
-def _put_int_only(out: bytearray, t: CreateSessionTxn | ErrorTxn) -> None:
-    put_int(out, t[0])
-
-
-def _put_close_session(out: bytearray, t: CloseSessionTxn) -> None:
-    if t.paths is not None:
-        put_strings(out, t.paths)
-
-
-def _put_multi(out: bytearray, t: MultiTxn) -> None:
-    put_int(out, len(t.txns))
-    for type_, body in t.txns:
-        raw = bytearray()
-        put_body(raw, body)
-        put_int(out, type_)
-        put_buffer(out, bytes(raw))
-
-
-_WRITERS: dict[type, Callable[[bytearray, TxnBody], None]] = {
-    CreateTxn: _put_create,  # type: ignore[dict-item]
-    CreateContainerTxn: _put_create_container,  # type: ignore[dict-item]
-    CreateTTLTxn: _put_create_ttl,  # type: ignore[dict-item]
-    DeleteTxn: _put_delete,  # type: ignore[dict-item]
-    SetDataTxn: _put_set_data,  # type: ignore[dict-item]
-    CheckVersionTxn: _put_check,  # type: ignore[dict-item]
-    SetACLTxn: _put_set_acl,  # type: ignore[dict-item]
-    CreateSessionTxn: _put_int_only,  # type: ignore[dict-item]
-    CloseSessionTxn: _put_close_session,  # type: ignore[dict-item]
-    ErrorTxn: _put_int_only,  # type: ignore[dict-item]
-    MultiTxn: _put_multi,  # type: ignore[dict-item]
-}

@@ -15,9 +15,10 @@ may promise only what was persisted before; that order is the whole defence agai
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ottla.keeper.proto.txns import Entry
+from ottla.keeper.proto.values import Value
 from ottla.keeper.quorum.messages import LinkMessage, Notification, Role
 
 
@@ -31,19 +32,25 @@ class LinkDown(NamedTuple):
     link: int
 
 
-class Received(NamedTuple):
-    link: int
-    message: LinkMessage
+class Received(Value):
+    _fields: ClassVar[tuple[str, ...]] = ("link", "message")
+
+    def __init__(self, link: int, message: LinkMessage) -> None:
+        self.link = link
+        self.message = message
 
 
 class Notified(NamedTuple):
     notification: Notification
 
 
-class Synced(NamedTuple):
+class Synced(Value):
     """Everything appended up to ``zxid`` is durable."""
 
-    zxid: int
+    _fields: ClassVar[tuple[str, ...]] = ("zxid",)
+
+    def __init__(self, zxid: int) -> None:
+        self.zxid = zxid
 
 
 class Truncated(NamedTuple):
@@ -52,10 +59,13 @@ class Truncated(NamedTuple):
     zxid: int
 
 
-class Proposed(NamedTuple):
+class Proposed(Value):
     """The leader's own server made transactions; they carry the zxids ``next_zxid`` gave."""
 
-    entries: tuple[Entry, ...]
+    _fields: ClassVar[tuple[str, ...]] = ("entries",)
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
 
 
 class Tick(NamedTuple):

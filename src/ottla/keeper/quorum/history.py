@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from typing import Final
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.keeper.proto.txns import Entry
 
-COUNTER_MAX = 0xFFFFFFFF
+COUNTER_MAX: Final = 0xFFFFFFFF
 
 
 def epoch_of(zxid: int) -> int:

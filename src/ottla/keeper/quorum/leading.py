@@ -25,6 +25,7 @@ before it could hear of it. We learn the same from its acknowledgement.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from ottla.keeper.proto.txns import Entry
 from ottla.keeper.quorum.effects import Effects, RoleChange
@@ -50,7 +51,7 @@ from ottla.keeper.quorum.messages import (
 )
 from ottla.keeper.quorum.state import Durable
 
-PROPOSE_BYTES_MAX = 1 << 20
+PROPOSE_BYTES_MAX: Final = 1 << 20
 
 
 class Phase(Enum):

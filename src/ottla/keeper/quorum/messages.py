@@ -18,9 +18,10 @@ travels over a *link*, a connection from a learner to the server it takes for th
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ottla.keeper.proto.txns import Entry
+from ottla.keeper.proto.values import Value
 
 
 class Role(IntEnum):
@@ -76,8 +77,11 @@ class Snapshot(NamedTuple):
     zxid: int
 
 
-class Propose(NamedTuple):
-    entries: tuple[Entry, ...]
+class Propose(Value):
+    _fields: ClassVar[tuple[str, ...]] = ("entries",)
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
 
 
 class NewLeader(NamedTuple):
@@ -93,18 +97,27 @@ class UpToDate(NamedTuple):
     zxid: int
 
 
-class Ack(NamedTuple):
-    zxid: int
+class Ack(Value):
+    _fields: ClassVar[tuple[str, ...]] = ("zxid",)
+
+    def __init__(self, zxid: int) -> None:
+        self.zxid = zxid
 
 
-class Commit(NamedTuple):
-    zxid: int
+class Commit(Value):
+    _fields: ClassVar[tuple[str, ...]] = ("zxid",)
+
+    def __init__(self, zxid: int) -> None:
+        self.zxid = zxid
 
 
-class CommitOnSync(NamedTuple):
+class CommitOnSync(Value):
     """Committed as soon as the learner this is sent to has it on disk: every other server it takes has it already."""
 
-    zxid: int
+    _fields: ClassVar[tuple[str, ...]] = ("zxid",)
+
+    def __init__(self, zxid: int) -> None:
+        self.zxid = zxid
 
 
 class Ping(NamedTuple):

@@ -10,7 +10,7 @@ and look again; what is on disk decides the rest.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from ottla.keeper.quorum.effects import (
     Effects,
@@ -33,7 +33,7 @@ from ottla.keeper.quorum.membership import Membership, Timing
 from ottla.keeper.quorum.messages import LearnerInfo, Notification, Role, Vote
 from ottla.keeper.quorum.state import Durable
 
-EARLY_ROUNDS = 5
+EARLY_ROUNDS: Final = 5
 """How many times the wait for a better vote a learner that called too early is kept waiting."""
 
 

@@ -19,14 +19,14 @@ import hmac
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError
 from ottla.keeper.proto.opcodes import Perms
-from ottla.keeper.proto.records import ACL, NULL_ID, Id
+from ottla.keeper.proto.records import ACL, NULL_ID, OPEN_ACL_UNSAFE, Id
 
-OPEN_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.ALL.value, "world", "anyone"),)
 READ_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.READ.value, "world", "anyone"),)
-SUPER = Id("super", "")
+SUPER: Final = Id("super", "")
 
 
 def allowed(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> bool:
@@ -53,6 +53,8 @@ def require(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> None:
 
 def fixup(acl: Sequence[ACL] | None, ids: Sequence[Id]) -> tuple[ACL, ...]:
     """The ACL to store: duplicates gone, ``auth`` replaced by the proved ids, anything unknown refused."""
+    if acl is OPEN_ACL_UNSAFE:
+        return OPEN_ACL_UNSAFE
     fixed: list[ACL] = []
     for entry in dict.fromkeys(acl or ()):
         if entry.id == NULL_ID and entry.scheme in ("world", "digest", "ip"):

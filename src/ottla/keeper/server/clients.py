@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ottla.keeper.proto.opcodes import Perms
-from ottla.keeper.proto.records import ACL, Id
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE, allowed
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE, Id
+from ottla.keeper.server.acl import allowed
 
-_READ = Perms.READ.value
+_READ: Final = Perms.READ.value
 
 
 class Outlet(Protocol):
@@ -31,15 +31,18 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class Waiting(NamedTuple):
+class Waiting:
     """A request that cannot be answered yet: a write on its way, or anything behind one."""
 
-    xid: int
-    type: int
-    frame: bytes
-    since_ms: int
-    submitted: bool
-    """Sent to the leader, whose answer it waits for; otherwise it only waits for its turn."""
+    __slots__ = ("frame", "since_ms", "submitted", "type", "xid")
+
+    def __init__(self, xid: int, type_: int, frame: bytes, since_ms: int, *, submitted: bool) -> None:
+        self.xid = xid
+        self.type = type_
+        self.frame = frame
+        self.since_ms = since_ms
+        self.submitted = submitted
+        """Sent to the leader, whose answer it waits for; otherwise it only waits for its turn."""
 
 
 class Client:

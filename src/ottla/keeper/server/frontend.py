@@ -17,7 +17,7 @@ observer forwards, a read-only server refuses. ``apply`` runs on every server fo
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base.clock import Clock
 from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError, NullListError
@@ -51,11 +51,11 @@ log = logging.getLogger(__name__)
 
 _unpack_header = REQUEST_HEADER.unpack_from
 _pack_reply = FRAMED_REPLY_HEADER.pack
-_SUBMITTED = frozenset(WRITES - {OpCode.CHECK, OpCode.CREATE_SESSION}) | {OpCode.SYNC}
+_SUBMITTED: Final = frozenset(WRITES - {OpCode.CHECK, OpCode.CREATE_SESSION}) | {OpCode.SYNC}
 """What clients may send upstream. A lone CHECK is no request, and sessions are the ensemble's affair."""
 
 
-IDS_MAX = 1000
+IDS_MAX: Final = 1000
 """Identities one connection may prove; each costs every check of an ACL a little."""
 
 
@@ -185,10 +185,10 @@ class Frontend:
             return
         submit, request = _read(type_, frame) if type_ in _SUBMITTED else (False, None)
         if not submit and not client.waiting:
-            self._answer(client, Waiting(xid, type_, frame, 0, False), 0)
+            self._answer(client, Waiting(xid, type_, frame, 0, submitted=False), 0)
             client.last_response_ms = int(self.clock.monotonic() * 1000)
             return
-        client.waiting.append(Waiting(xid, type_, frame, int(self.clock.monotonic() * 1000), submit))
+        client.waiting.append(Waiting(xid, type_, frame, int(self.clock.monotonic() * 1000), submitted=submit))
         self._outstanding += 1
         if self._outstanding > self.settings.outstanding_max and not client.paused:
             client.paused = True
@@ -470,9 +470,11 @@ def _read(type_: int, frame: bytes) -> tuple[bool, Request | None]:
     return True, request
 
 
-_WITH_PATH = frozenset({OpCode.CREATE})
-_WITH_PATH_AND_STAT = frozenset({OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
-_WITH_STAT = frozenset({OpCode.SET_DATA, OpCode.SET_ACL})
+_WITH_PATH: Final = frozenset({OpCode.CREATE})
+_WITH_PATH_AND_STAT: Final = frozenset({OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
+_WITH_STAT: Final = frozenset({OpCode.SET_DATA, OpCode.SET_ACL})
+_ERROR: Final = OpCode.ERROR.value
+_CREATE2: Final = OpCode.CREATE2.value
 
 
 def _body_of(type_: int, result: Result) -> bytes:
@@ -488,10 +490,10 @@ def _body_of(type_: int, result: Result) -> bytes:
 def _multi_body(result: Result) -> bytes:
     out = bytearray()
     for one in result.results:
-        if one.type == OpCode.ERROR:
+        type_ = one.type
+        if type_ == _ERROR:
             put_multi_error(out, one.err)
         else:
             # Every creation that answers with a Stat answers as CREATE2.
-            type_ = OpCode.CREATE2 if one.type in _WITH_PATH_AND_STAT else one.type
-            put_multi_result(out, type_, _body_of(one.type, one))
+            put_multi_result(out, _CREATE2 if type_ in _WITH_PATH_AND_STAT else type_, _body_of(type_, one))
     return bytes(out) + MULTI_END

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from ottla.keeper.proto.errors import ErrorCode, KeeperError
 
 # ZooKeeper checks UTF-16 units: control characters, surrogates (so everything beyond the BMP), private use
 # and the specials block are not for names.
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
-_RELATIVE = re.compile(r"/\.\.?(/|$)")
+_FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+_RELATIVE: Final = re.compile(r"/\.\.?(/|$)")
 
 
 def parent_of(path: str) -> str:
@@ -27,7 +28,7 @@ def is_valid(path: str) -> bool:
         path.startswith("/")
         and not path.endswith("/")
         and "//" not in path
-        and _FORBIDDEN.search(path) is None
+        and ((path.isascii() and path.isprintable()) or _FORBIDDEN.search(path) is None)
         and ("/." not in path or _RELATIVE.search(path) is None)
     )
 

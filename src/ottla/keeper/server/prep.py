@@ -3,6 +3,7 @@
 Requests arrive faster than transactions commit, so each is judged against the tree *as it will be* once everything
 proposed before it has been applied. That state is kept as a thin layer over the tree: for every path touched by an
 outstanding transaction, one ``Pending`` with the values it will have. ``committed`` drops what has been applied.
+However often one request changes a path, it lays one ``Pending`` over it, and reckons its digest once, at the end.
 
 A refused request becomes an ERROR transaction and takes a zxid like any other: the answer "no node" is thus
 ordered among the writes that make it true, on every server. A multi is tried op by op; if one fails, the layer is
@@ -14,13 +15,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError
 from ottla.keeper.proto.jute import Reader
-from ottla.keeper.proto.opcodes import CreateMode, OpCode, Perms
+from ottla.keeper.proto.opcodes import EPHEMERAL_MODES, SEQUENTIAL_MODES, TTL_MODES, CreateMode, OpCode, Perms
 from ottla.keeper.proto.records import (
     ACL,
+    OPEN_ACL_UNSAFE,
     REQUESTS,
     CreateRequest,
     Id,
@@ -47,6 +49,7 @@ from ottla.keeper.proto.txns import (
     Txn,
     TxnBody,
 )
+from ottla.keeper.proto.values import Value
 from ottla.keeper.server import acl as acls
 from ottla.keeper.server import quota
 from ottla.keeper.server.paths import parent_of, require_parent, require_valid
@@ -57,27 +60,50 @@ from ottla.keeper.server.tree import (
     TTL_MAX_MS,
     DataTree,
     Node,
-    digest_of,
     is_ephemeral,
+    node_digest,
     signed64,
     ttl_owner,
 )
 
 log = logging.getLogger(__name__)
 
+# Attributes of an enumeration are looked up each time, even by compiled code.
+_CHECK: Final = OpCode.CHECK.value
+_CREATE_CONTAINER: Final = OpCode.CREATE_CONTAINER.value
+_CREATE_TTL: Final = OpCode.CREATE_TTL.value
+_MODE_MAX: Final = max(CreateMode).value
+_READ: Final = Perms.READ.value
+_WRITE: Final = Perms.WRITE.value
+_CREATE: Final = Perms.CREATE.value
+_DELETE: Final = Perms.DELETE.value
+_ADMIN: Final = Perms.ADMIN.value
 
-class Submitted(NamedTuple):
+
+class Submitted(Value):
     """A request for a write on its way to the leader, from whichever server the client is attached to."""
 
-    session_id: int
-    cxid: int
-    type: int
-    body: bytes
-    ids: tuple[Id, ...]
-    owner: int
-    """The server the session is attached to, as far as that server knows; NOBODY for the ensemble's own requests."""
-    parsed: Request | None = None
-    """What ``body`` says, where this server has read it already; it does not travel."""
+    _fields: ClassVar[tuple[str, ...]] = ("session_id", "cxid", "type", "body", "ids", "owner", "parsed")
+
+    def __init__(
+        self,
+        session_id: int,
+        cxid: int,
+        type_: int,
+        body: bytes,
+        ids: tuple[Id, ...],
+        owner: int,
+        parsed: Request | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.cxid = cxid
+        self.type = type_
+        self.body = body
+        self.ids = ids
+        self.owner = owner
+        """The server the session is attached to, as far as that server knows; NOBODY for the ensemble's own requests."""
+        self.parsed = parsed
+        """What ``body`` says, where this server has read it already; it does not travel."""
 
 
 class SessionCheck(Protocol):
@@ -98,44 +124,37 @@ class Rules(NamedTuple):
     extended_types: bool = False
 
 
-class Pending:
+class Pending(Node):
     """A znode as it will be; ``exists`` is False once its deletion is outstanding."""
 
-    __slots__ = (
-        "acl", "aversion", "children", "ctime", "cversion", "czxid", "data", "digest", "ephemeral_owner", "exists",
-        "mtime", "mzxid", "pzxid", "version", "zxid",
-    )  # fmt: skip
-    data: bytes | None
-    acl: tuple[ACL, ...]
-    czxid: int
-    mzxid: int
-    ctime: int
-    mtime: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    pzxid: int
-    digest: int
-    children: int
+    __slots__ = ("count", "covered", "digest_before", "exists", "path", "zxid")
 
-    def __init__(self, node: Node | Pending, zxid: int) -> None:
+    def __init__(self, path: str, node: Node, zxid: int) -> None:
+        super().__init__(
+            node.data,
+            node.acl,
+            node.czxid,
+            node.mzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            node.cversion,
+            node.aversion,
+            node.ephemeral_owner,
+            node.pzxid,
+        )
+        self.digest = self.digest_before = node.digest
+        """Before: what the path counts with until the request is prepared."""
+        self.covered: Pending | None = None
+        """While the request is prepared, what it would have to uncover again."""
+        self.path = path
         self.zxid = zxid
         self.exists = True
-        self.data = node.data
-        self.acl = node.acl
-        self.czxid = node.czxid
-        self.mzxid = node.mzxid
-        self.ctime = node.ctime
-        self.mtime = node.mtime
-        self.version = node.version
-        self.cversion = node.cversion
-        self.aversion = node.aversion
-        self.ephemeral_owner = node.ephemeral_owner
-        self.pzxid = node.pzxid
-        self.digest = node.digest
-        children = node.children
-        self.children = children if isinstance(children, int) else len(children or ())
+        self.count = node.child_count()
+        """How many children there will be; which, only the tree knows."""
+
+    def child_count(self) -> int:
+        return self.count
 
 
 class Prep:
@@ -146,7 +165,7 @@ class Prep:
         self.sessions = sessions
         self.rules = rules
         self._pending: dict[str, Pending] = {}
-        self._outstanding: deque[tuple[str, Pending]] = deque()
+        self._outstanding: deque[Pending] = deque()
         self._digest = tree.digest
 
     def prepare(self, request: Submitted, zxid: int, now_ms: int) -> Txn:
@@ -169,6 +188,7 @@ class Prep:
             self._roll_back(mark, step)
             err = ErrorTxn(ErrorCode.SYSTEM_ERROR)
             return Txn(request.session_id, request.cxid, zxid, now_ms, OpCode.ERROR, err, None)
+        self._redigest(step)
         return Txn(request.session_id, request.cxid, zxid, now_ms, type_, body, signed64(self._digest))
 
     def _multi(self, step: _Step, multi: MultiRequest) -> MultiTxn:
@@ -192,49 +212,53 @@ class Prep:
     def committed(self, zxid: int) -> None:
         """Everything up to ``zxid`` is in the tree now."""
         outstanding = self._outstanding
-        while outstanding and outstanding[0][1].zxid <= zxid:
-            path, record = outstanding.popleft()
-            if self._pending.get(path) is record:
-                del self._pending[path]
+        while outstanding and outstanding[0].zxid <= zxid:
+            record = outstanding.popleft()
+            if self._pending.get(record.path) is record:
+                del self._pending[record.path]
 
-    def find(self, path: str) -> Node | Pending | None:
+    def find(self, path: str) -> Node | None:
         record = self._pending.get(path)
         if record is not None:
             return record if record.exists else None
         return self.tree.nodes.get(path)
 
-    def change(self, path: str, record: Pending, digest_before: int) -> None:
-        self._pending[path] = record
-        self._outstanding.append((path, record))
-        self._digest += record.digest - digest_before
+    def cover(self, record: Pending) -> None:
+        """Lay ``record`` over its path."""
+        covered = self._pending.get(record.path)
+        if covered is not None and covered.zxid == record.zxid:
+            record.digest_before = covered.digest_before  # a path deleted and created again by one multi
+        record.covered = covered
+        self._pending[record.path] = record
+        self._outstanding.append(record)
 
     def ephemerals_of(self, session_id: int) -> list[str]:
         """What the session owns, outstanding creations and deletions included."""
         owned = set(self.tree.ephemerals.get(session_id, ()))
-        for path, record in self._outstanding:
+        for record in self._outstanding:
             if not record.exists:
-                owned.discard(path)
+                owned.discard(record.path)
             elif record.ephemeral_owner == session_id:
-                owned.add(path)
+                owned.add(record.path)
         return sorted(owned)
+
+    def _redigest(self, step: _Step) -> None:
+        """What the request changed counts with its new values from here on."""
+        for record in step.laid:
+            record.covered = None
+            if self._pending[record.path] is record:
+                record.digest = node_digest(record.path, record) if record.exists else 0
+                self._digest += record.digest - record.digest_before
 
     def _roll_back(self, mark: int, step: _Step) -> None:
         """Undo what this request put into the layer, newest first."""
         while len(self._outstanding) > mark:
-            path, record = self._outstanding.pop()
-            before = step.shadowed.pop()
-            self._digest -= record.digest - before.digest_before
-            if before.record is None:
-                del self._pending[path]
+            record = self._outstanding.pop()
+            if record.covered is None:
+                del self._pending[record.path]
             else:
-                self._pending[path] = before.record
-
-
-class _Shadowed(NamedTuple):
-    """What one change covered, so that a refused multi can uncover it."""
-
-    record: Pending | None
-    digest_before: int
+                self._pending[record.path] = record.covered
+        step.laid.clear()
 
 
 class _Step:
@@ -245,25 +269,43 @@ class _Step:
         self.request = request
         self.zxid = zxid
         self.now_ms = now_ms
-        self.shadowed: list[_Shadowed] = []
+        self.laid: list[Pending] = []
+        self._session_checked = False
 
     def run(self, type_: int, parsed: Request) -> TxnBody:
+        if isinstance(parsed, SetDataRequest):
+            return self.set_data(parsed)
+        if isinstance(parsed, CreateRequest):
+            return self.create(type_, parsed)
+        if isinstance(parsed, PathVersionRequest):
+            return self.check(parsed) if type_ == _CHECK else self.delete(parsed)
         body: TxnBody = _HANDLERS[type_](self, type_, parsed)
         return body
 
     # What every handler needs.
 
-    def need(self, path: str) -> Node | Pending:
+    def need(self, path: str) -> Node:
         record = self.prep.find(path)
         if record is None:
             raise KeeperError(ErrorCode.NO_NODE, path)
         return record
 
+    def need_valid(self, path: str) -> Node:
+        """The same for a path that has to be one: what there is has a valid path."""
+        record = self.prep.find(path)
+        if record is None:
+            require_valid(path)
+            raise KeeperError(ErrorCode.NO_NODE, path)
+        return record
+
     def check_session(self) -> None:
-        self.prep.sessions.check(self.request.session_id, self.request.owner)
+        """Once a request: the ops of a multi are all of one session, and none of them ends it."""
+        if not self._session_checked:
+            self.prep.sessions.check(self.request.session_id, self.request.owner)
+            self._session_checked = True
 
     def check_acl(self, acl: tuple[ACL, ...], perm: int) -> None:
-        if not self.prep.rules.skip_acl:
+        if acl is not OPEN_ACL_UNSAFE and not self.prep.rules.skip_acl:
             acls.require(acl, perm, self.request.ids)
 
     def check_quota(self, path: str, count: int, size: int) -> None:
@@ -279,45 +321,28 @@ class _Step:
         if quota.exceeded(quota.parse_strictly(limits.data), quota.parse_strictly(stats.data), count, size):
             raise KeeperError(ErrorCode.QUOTA_EXCEEDED, of)
 
-    def put(self, path: str, record: Pending, digest_before: int) -> None:
-        """Lay ``record`` over ``path``."""
-        record.digest = (
-            digest_of(
-                path,
-                record.data,
-                (
-                    record.czxid,
-                    record.mzxid,
-                    record.pzxid,
-                    record.ctime,
-                    record.mtime,
-                    record.version,
-                    record.cversion,
-                    record.aversion,
-                    record.ephemeral_owner,
-                ),
-            )
-            if record.exists
-            else 0
-        )
-        self.shadowed.append(_Shadowed(self.prep._pending.get(path), digest_before))
-        self.prep.change(path, record, digest_before)
+    def changing(self, path: str, node: Node) -> Pending:
+        """The record to write the new values of ``node`` into: one for each path a request changes."""
+        if isinstance(node, Pending) and node.zxid == self.zxid:
+            return node
+        return self.lay(Pending(path, node, self.zxid))
+
+    def lay(self, record: Pending) -> Pending:
+        self.prep.cover(record)
+        self.laid.append(record)
+        return record
 
     # One handler an operation, in ZooKeeper's order of checks, which decides the error a client sees.
 
     def create(self, type_: int, parsed: CreateRequest) -> TxnBody:
-        prep, zxid = self.prep, self.zxid
-        try:
-            mode = CreateMode(parsed.flags)
-        except ValueError:
-            raise KeeperError(ErrorCode.BAD_ARGUMENTS, f"create flags {parsed.flags}") from None
-        self._validate_mode(mode, parsed)
+        prep, zxid, flags = self.prep, self.zxid, parsed.flags
+        self._validate_mode(parsed)
         path = parsed.path
         parent_path = require_parent(path)
         acl = acls.fixup(parsed.acl, self.request.ids)
         parent = self.need(parent_path)
-        self.check_acl(parent.acl, Perms.CREATE)
-        if mode.is_sequential:
+        self.check_acl(parent.acl, _CREATE)
+        if flags in SEQUENTIAL_MODES:
             path = f"{path}{parent.cversion:010d}"
         require_valid(path)
         if prep.find(path) is not None:
@@ -326,42 +351,45 @@ class _Step:
             raise KeeperError(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS, path)
         self.check_quota(path, 1, len(parsed.data or b""))
 
-        above = Pending(parent, zxid)
-        above.children += 1
-        above.cversion = _next_int(parent.cversion)
+        above = self.changing(parent_path, parent)
+        above.count += 1
+        above.cversion = _next_int(above.cversion)
         above.pzxid = zxid
+        ephemeral = flags in EPHEMERAL_MODES
         owner = 0
-        if type_ == OpCode.CREATE_CONTAINER:
+        if type_ == _CREATE_CONTAINER:
             owner = CONTAINER_OWNER
-        elif type_ == OpCode.CREATE_TTL:
+        elif type_ == _CREATE_TTL:
             owner = ttl_owner(parsed.ttl)
-        elif mode.is_ephemeral:
+        elif ephemeral:
             owner = self.request.session_id
         node = Node(parsed.data, acl, zxid, zxid, self.now_ms, self.now_ms, ephemeral_owner=owner, pzxid=zxid)
-        self.put(parent_path, above, parent.digest)
-        self.put(path, Pending(node, zxid), 0)
-        if type_ == OpCode.CREATE_CONTAINER:
+        self.lay(Pending(path, node, zxid))
+        if type_ == _CREATE_CONTAINER:
             return CreateContainerTxn(path, parsed.data, acl, above.cversion)
-        if type_ == OpCode.CREATE_TTL:
+        if type_ == _CREATE_TTL:
             return CreateTTLTxn(path, parsed.data, acl, above.cversion, parsed.ttl)
-        return CreateTxn(path, parsed.data, acl, mode.is_ephemeral, above.cversion)
+        return CreateTxn(path, parsed.data, acl, ephemeral, above.cversion)
 
-    def _validate_mode(self, mode: CreateMode, parsed: CreateRequest) -> None:
-        if mode.is_ttl and not self.prep.rules.extended_types:
-            raise KeeperError(ErrorCode.UNIMPLEMENTED, "TTL nodes need extendedTypesEnabled=true")
-        if mode.is_ttl:
+    def _validate_mode(self, parsed: CreateRequest) -> None:
+        flags = parsed.flags
+        if not 0 <= flags <= _MODE_MAX:
+            raise KeeperError(ErrorCode.BAD_ARGUMENTS, f"create flags {flags}")
+        if flags in TTL_MODES:
+            if not self.prep.rules.extended_types:
+                raise KeeperError(ErrorCode.UNIMPLEMENTED, "TTL nodes need extendedTypesEnabled=true")
             if not 0 < parsed.ttl <= TTL_MAX_MS:
                 raise KeeperError(ErrorCode.BAD_ARGUMENTS, f"a ttl of {parsed.ttl} ms")
         elif parsed.ttl >= 0:
-            raise KeeperError(ErrorCode.BAD_ARGUMENTS, f"a ttl with create mode {mode.name}")
+            raise KeeperError(ErrorCode.BAD_ARGUMENTS, f"a ttl with create mode {CreateMode(flags).name}")
         self.check_session()
 
-    def delete(self, _type: int, parsed: PathVersionRequest) -> TxnBody:
+    def delete(self, parsed: PathVersionRequest) -> TxnBody:
         self.check_session()
         path = parsed.path
         parent_path = _parent_of_deletable(path)
         parent = self.need(parent_path)
-        self.check_acl(parent.acl, Perms.DELETE)
+        self.check_acl(parent.acl, _DELETE)
         node = self.need(path)
         _check_version(node.version, parsed.version)
         self._remove(path, node, parent_path, parent)
@@ -372,43 +400,38 @@ class _Step:
         path = parsed.path
         parent_path = _parent_of_deletable(path)
         node = self.need(path)
-        if _child_count(node):
+        if node.child_count():
             raise KeeperError(ErrorCode.NOT_EMPTY, path)
         if is_ephemeral(node.ephemeral_owner):
             raise KeeperError(ErrorCode.BAD_VERSION, path)
         parent = self.need(parent_path)
         if self.request.owner != NOBODY:
             self.check_session()
-            self.check_acl(parent.acl, Perms.DELETE)
+            self.check_acl(parent.acl, _DELETE)
         self._remove(path, node, parent_path, parent)
         return DeleteTxn(path)
 
-    def _remove(self, path: str, node: Node | Pending, parent_path: str, parent: Node | Pending) -> None:
-        if _child_count(node):
+    def _remove(self, path: str, node: Node, parent_path: str, parent: Node) -> None:
+        if node.child_count():
             raise KeeperError(ErrorCode.NOT_EMPTY, path)
-        above = Pending(parent, self.zxid)
-        above.children -= 1
+        above = self.changing(parent_path, parent)
+        above.count -= 1
         above.pzxid = self.zxid
-        gone = Pending(node, self.zxid)
-        gone.exists = False
-        self.put(parent_path, above, parent.digest)
-        self.put(path, gone, node.digest)
+        self.changing(path, node).exists = False
 
-    def set_data(self, _type: int, parsed: SetDataRequest) -> TxnBody:
+    def set_data(self, parsed: SetDataRequest) -> TxnBody:
         self.check_session()
-        path = parsed.path
-        require_valid(path)
-        node = self.need(path)
-        self.check_acl(node.acl, Perms.WRITE)
-        self.check_quota(path, 0, len(parsed.data or b"") - len(node.data or b""))
+        path, data = parsed.path, parsed.data
+        node = self.need_valid(path)
+        self.check_acl(node.acl, _WRITE)
+        self.check_quota(path, 0, len(data or b"") - len(node.data or b""))
         version = _check_version(node.version, parsed.version)
-        record = Pending(node, self.zxid)
+        record = self.changing(path, node)
         record.version = version
         record.mtime = self.now_ms
         record.mzxid = self.zxid
-        record.data = parsed.data
-        self.put(path, record, node.digest)
-        return SetDataTxn(path, parsed.data, version)
+        record.data = data
+        return SetDataTxn(path, data, version)
 
     def set_acl(self, _type: int, parsed: SetACLRequest) -> TxnBody:
         self.check_session()
@@ -416,20 +439,18 @@ class _Step:
         require_valid(path)
         acl = acls.fixup(parsed.acl, self.request.ids)
         node = self.need(path)
-        self.check_acl(node.acl, Perms.ADMIN)
+        self.check_acl(node.acl, _ADMIN)
         version = _check_version(node.aversion, parsed.version)
-        record = Pending(node, self.zxid)
+        record = self.changing(path, node)
         record.aversion = version
         # ZooKeeper leaves the old ACL in its outstanding record; a pipelined check against it would be a hole.
         record.acl = acl
-        self.put(path, record, node.digest)
         return SetACLTxn(path, acl, version)
 
-    def check(self, _type: int, parsed: PathVersionRequest) -> TxnBody:
+    def check(self, parsed: PathVersionRequest) -> TxnBody:
         self.check_session()
-        require_valid(parsed.path)
-        node = self.need(parsed.path)
-        self.check_acl(node.acl, Perms.READ)
+        node = self.need_valid(parsed.path)
+        self.check_acl(node.acl, _READ)
         return CheckVersionTxn(parsed.path, _check_version(node.version, parsed.version))
 
     def reconfig(self, _type: int, _parsed: Request) -> TxnBody:
@@ -468,11 +489,6 @@ def _parent_of_deletable(path: str) -> str:
     return parent
 
 
-def _child_count(node: Node | Pending) -> int:
-    children = node.children
-    return children if isinstance(children, int) else len(children or ())
-
-
 def _next_int(value: int) -> int:
     """The int after ``value`` in Java's arithmetic, which the stored versions follow."""
     return value + 1 if value != (1 << 31) - 1 else -(1 << 31)
@@ -485,16 +501,10 @@ def _check_version(current: int, expected: int) -> int:
 
 
 _HANDLERS: dict[int, Callable[..., TxnBody]] = {
-    OpCode.CREATE: _Step.create,
-    OpCode.CREATE2: _Step.create,
-    OpCode.CREATE_CONTAINER: _Step.create,
-    OpCode.CREATE_TTL: _Step.create,
-    OpCode.DELETE: _Step.delete,
     OpCode.DELETE_CONTAINER: _Step.delete_container,
-    OpCode.SET_DATA: _Step.set_data,
     OpCode.SET_ACL: _Step.set_acl,
-    OpCode.CHECK: _Step.check,
     OpCode.RECONFIG: _Step.reconfig,
     OpCode.CREATE_SESSION: _Step.create_session,
     OpCode.CLOSE_SESSION: _Step.close_session,
 }
+"""The operations that only their code tells apart, and the rarer ones."""

@@ -8,15 +8,15 @@ kept by each server for itself, outside the digest and without touching the node
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.keeper.proto.errors import MarshallingError
 
-QUOTA_ROOT = "/zookeeper/quota"
-LIMITS_NODE = "zookeeper_limits"
-STATS_NODE = "zookeeper_stats"
-_PAIRS = re.compile("[,;]+")
-_PAIR = re.compile("[^=]*=(-?[0-9]{1,18})?=*")
+QUOTA_ROOT: Final = "/zookeeper/quota"
+LIMITS_NODE: Final = "zookeeper_limits"
+STATS_NODE: Final = "zookeeper_stats"
+_PAIRS: Final = re.compile("[,;]+")
+_PAIR: Final = re.compile("[^=]*=(-?[0-9]{1,18})?=*")
 
 
 class Usage(NamedTuple):

@@ -8,7 +8,7 @@ same step that reads, so that no change can fall between the two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError
 from ottla.keeper.proto.jute import INT, NULL, Reader, put_buffer, put_int, put_string, put_strings
@@ -33,10 +33,10 @@ from ottla.keeper.server.watches import Mode, Watcher
 
 R = TypeVar("R")
 
-_HEADER_BYTES = 8
-_BODY_AT = _HEADER_BYTES + 4
-_READ = Perms.READ.value
-_STANDARD = Mode.STANDARD.value
+_HEADER_BYTES: Final = 8
+_BODY_AT: Final = _HEADER_BYTES + 4
+_READ: Final = Perms.READ.value
+_STANDARD: Final = Mode.STANDARD.value
 _unpack_int = INT.unpack_from
 _pack_int = INT.pack
 

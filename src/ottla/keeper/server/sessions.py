@@ -12,15 +12,16 @@ came over a connection the client has left, and gets SESSION_MOVED.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from ottla.base.timers import ExpiryQueue
 from ottla.keeper.proto.errors import ErrorCode, KeeperError
 
-NOBODY = -1
+NOBODY: Final = -1
 """The owner of requests that the ensemble makes for itself."""
-_SECRET = 0xB3415C00
-_LCG_MULTIPLIER = 0x5DEECE66D
-_LCG_MASK = (1 << 48) - 1
+_SECRET: Final = 0xB3415C00
+_LCG_MULTIPLIER: Final = 0x5DEECE66D
+_LCG_MASK: Final = (1 << 48) - 1
 
 
 def password_of(session_id: int) -> bytes:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base.clock import Clock
 from ottla.keeper.proto.opcodes import OpCode
@@ -52,12 +52,12 @@ OP_NAMES: dict[int, str] = {
     OpCode.GET_EPHEMERALS: "GETE",
 }
 
-RECENT = 256
+RECENT: Final = 256
 """Values that a summary takes its quantiles of: the latest ones."""
-SAMPLED_WHOLLY = 64
-SAMPLE_MASK = 63
-BATCH_MASK = 15
-KEYS_MAX = 1000
+SAMPLED_WHOLLY: Final = 64
+SAMPLE_MASK: Final[int] = 63
+BATCH_MASK: Final = 15
+KEYS_MAX: Final = 1000
 """Keys that a set of summaries tells apart; clients choose them, so there must be an end."""
 
 
@@ -408,9 +408,11 @@ def namespace_of(path: str) -> str:
     return path.split("/", 2)[1]
 
 
-_PATH_FIRST = frozenset({OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2})
-_PATH_AT = 12
-_HEADER_BYTES = 16
+_PATH_FIRST: Final = frozenset(
+    {OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2}
+)
+_PATH_AT: Final = 12
+_HEADER_BYTES: Final = 16
 
 
 def _path_of(frame: bytes) -> str:
@@ -421,7 +423,7 @@ def _path_of(frame: bytes) -> str:
     return path if len(path) > 1 and path[0] == "/" else ""
 
 
-_EPOCH = 1 << 32
+_EPOCH: Final = 1 << 32
 
 
 def _is_passed_over(number: int) -> bool:

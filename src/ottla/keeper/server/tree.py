@@ -19,16 +19,17 @@ An ``ephemeral_owner`` tells the kinds of znode apart:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import ClassVar, Final
 from zlib import crc32
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.errors import ErrorCode
 from ottla.keeper.proto.opcodes import OpCode
-from ottla.keeper.proto.records import ACL, STAT
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE, STAT
 from ottla.keeper.proto.txns import (
+    CheckVersionTxn,
     CloseSessionTxn,
     CreateContainerTxn,
     CreateSessionTxn,
@@ -42,19 +43,24 @@ from ottla.keeper.proto.txns import (
     Txn,
     TxnBody,
 )
+from ottla.keeper.proto.values import Value
 from ottla.keeper.server import quota
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from ottla.keeper.server.acl import READ_ACL_UNSAFE
 from ottla.keeper.server.paths import name_of, parent_of
 from ottla.keeper.server.watches import Watches
 
-CONTAINER_OWNER = -(1 << 63)
-TTL_MASK = -(1 << 56)
-TTL_MAX_MS = (1 << 40) - 1
-CONFIG_PATH = "/zookeeper/config"
-SPECIAL_PATHS = frozenset({"/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH})
+CONTAINER_OWNER: Final = -(1 << 63)
+TTL_MASK: Final = -(1 << 56)
+TTL_MAX_MS: Final = (1 << 40) - 1
+CONFIG_PATH: Final = "/zookeeper/config"
+SPECIAL_PATHS: Final = frozenset({"/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH})
 
-_DIGESTED = Struct(">qqqqqiiiq")
-_INT_MAX = (1 << 31) - 1
+_pack_digested = Struct(">qqqqqiiiq").pack
+_pack_stat = STAT.pack
+_INT_MAX: Final = (1 << 31) - 1
+_ERROR: Final = OpCode.ERROR.value
+_COPIED_BYTES_MAX: Final = 1024
+"""Up to here a copy is cheaper than another call."""
 
 
 class Node:
@@ -104,15 +110,21 @@ class Node:
         self.children: set[str] | None = None
         self.digest = 0
 
+    def child_count(self) -> int:
+        return len(self.children) if self.children is not None else 0
 
-class Result(NamedTuple):
+
+class Result(Value):
     """What applying a transaction says to the client that asked for it."""
 
-    err: int
-    type: int
-    path: str = ""
-    stat: bytes = b""
-    results: tuple[Result, ...] = ()
+    _fields: ClassVar[tuple[str, ...]] = ("err", "type", "path", "stat", "results")
+
+    def __init__(self, err: int, type_: int, path: str = "", stat: bytes = b"", results: Sequence[Result] = ()) -> None:
+        self.err = err
+        self.type = type_
+        self.path = path
+        self.stat = stat
+        self.results = results
 
 
 def is_ephemeral(owner: int) -> bool:
@@ -137,14 +149,14 @@ def signed64(value: int) -> int:
 
 
 def pack_stat(node: Node) -> bytes:
-    children = len(node.children) if node.children else 0
+    children = node.child_count()
     cversion = node.cversion * 2 - children
     if cversion > _INT_MAX:
         cversion -= 1 << 32
     owner = node.ephemeral_owner
     if owner < 0 and not is_ephemeral(owner):
         owner = 0  # that a znode is a container, or has a time to live, is not for clients to see
-    return STAT.pack(
+    return _pack_stat(
         node.czxid,
         node.mzxid,
         node.ctime,
@@ -162,35 +174,44 @@ def pack_stat(node: Node) -> bytes:
 def digest_of(
     path: str,
     data: bytes | None,
-    stat: tuple[int, int, int, int, int, int, int, int, int],
+    czxid: int,
+    mzxid: int,
+    pzxid: int,
+    ctime: int,
+    mtime: int,
+    version: int,
+    cversion: int,
+    aversion: int,
+    owner: int,
 ) -> int:
-    """A znode's share of the tree digest; ``stat`` in the order czxid mzxid pzxid ctime mtime, versions, owner.
+    """A znode's share of the tree digest.
 
     Znodes below /zookeeper are changed by each server for itself and do not count.
     """
     if path.startswith("/zookeeper/"):
         return 0
-    crc = crc32(b"" if path == "/" else path.encode())
-    if data:
-        crc = crc32(data, crc)
-    return crc32(_DIGESTED.pack(*stat), crc)
+    raw = b"" if path == "/" else path.encode()
+    stat: bytes = _pack_digested(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner)
+    if not data:
+        return crc32(raw + stat)
+    if len(data) < _COPIED_BYTES_MAX:
+        return crc32(raw + data + stat)
+    return crc32(stat, crc32(data, crc32(raw)))
 
 
 def node_digest(path: str, node: Node) -> int:
     return digest_of(
         path,
         node.data,
-        (
-            node.czxid,
-            node.mzxid,
-            node.pzxid,
-            node.ctime,
-            node.mtime,
-            node.version,
-            node.cversion,
-            node.aversion,
-            node.ephemeral_owner,
-        ),
+        node.czxid,
+        node.mzxid,
+        node.pzxid,
+        node.ctime,
+        node.mtime,
+        node.version,
+        node.cversion,
+        node.aversion,
+        node.ephemeral_owner,
     )
 
 
@@ -210,8 +231,10 @@ class DataTree:
         """Up to this zxid the digest means nothing: the snapshot holds parts of later transactions already."""
         self.data_bytes = 0
         self._digest = 0
+        self._undigested: dict[str, Node] | None = None
+        """While a multi is applied, the znodes it has changed: each is digested once, at its end."""
         for path in ("/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH):
-            self._insert(path, Node(b"", READ_ACL_UNSAFE if path == CONFIG_PATH else OPEN_ACL_UNSAFE))
+            self._restore(path, Node(b"", READ_ACL_UNSAFE if path == CONFIG_PATH else OPEN_ACL_UNSAFE))
         self.nodes[CONFIG_PATH].aversion = -1
 
     @classmethod
@@ -222,12 +245,12 @@ class DataTree:
         tree.sessions, tree.last_zxid = sessions, last_zxid
         tree.data_bytes = tree._digest = 0
         for path, node in nodes:
-            tree._insert(path, node)
+            tree._restore(path, node)
         if "/" not in tree.nodes:
             raise CorruptionError("a snapshot without the root znode")
         # ZooKeeper before 3.5 had no config znode, and its snapshots restore without one.
         if CONFIG_PATH not in tree.nodes and "/zookeeper" in tree.nodes:
-            tree._insert(CONFIG_PATH, Node(b"", READ_ACL_UNSAFE, aversion=-1))
+            tree._restore(CONFIG_PATH, Node(b"", READ_ACL_UNSAFE, aversion=-1))
         tree._restore_quotas()
         return tree
 
@@ -243,6 +266,8 @@ class DataTree:
     def _apply(self, type_: int, body: TxnBody, session_id: int, zxid: int, time_ms: int) -> Result:
         if isinstance(body, SetDataTxn):
             return self._set_data(type_, body, zxid, time_ms)
+        if isinstance(body, CheckVersionTxn):
+            return Result(0, type_, body.path)  # nothing to do, it held when the leader looked
         if isinstance(body, CreateTxn):
             return self._create(type_, body, session_id if body.ephemeral else 0, zxid, time_ms)
         if isinstance(body, DeleteTxn):
@@ -260,16 +285,16 @@ class DataTree:
         if isinstance(body, CreateSessionTxn):
             self.sessions[session_id] = body.timeout_ms
             return Result(0, type_)
-        if isinstance(body, CloseSessionTxn):
-            self._close_session(body, session_id, zxid)
-            return Result(0, type_)
-        return Result(0, type_, body.path)  # CHECK: nothing to do, it held when the leader looked
+        assert isinstance(body, CloseSessionTxn)
+        self._close_session(body, session_id, zxid)
+        return Result(0, type_)
 
     def _create(
         self, type_: int, body: CreateTxn | CreateContainerTxn | CreateTTLTxn, owner: int, zxid: int, time_ms: int
     ) -> Result:
         path = body.path
-        parent_path = parent_of(path)
+        slash = path.rindex("/")
+        parent_path, name = path[:slash] or "/", path[slash + 1 :]
         parent = self.nodes.get(parent_path)
         if parent is None:
             return Result(ErrorCode.NO_NODE, type_, path)
@@ -281,13 +306,13 @@ class DataTree:
             self._redigest(parent_path, parent)
         if existing is not None:
             # Only while replaying: a snapshot may hold the znode already, with an ACL it could not yet name.
-            if name_of(path) in (parent.children or ()):
+            if name in (parent.children or ()):
                 existing.acl = self._intern(body.acl)
                 return Result(ErrorCode.NODE_EXISTS, type_, path)
             # Or it was left over when replaying deleted its parent, which the snapshot held in a later life.
             self._forget(path, existing)
         node = Node(body.data, self._intern(body.acl), zxid, zxid, time_ms, time_ms, ephemeral_owner=owner, pzxid=zxid)
-        self._insert(path, node)
+        self._insert(path, node, parent, name)
         stat = pack_stat(node)
         self._quota_created(path, len(body.data or b""))
         self.watches.created(path, zxid, node.acl, parent.acl)
@@ -341,10 +366,15 @@ class DataTree:
     def _multi(self, type_: int, body: MultiTxn, session_id: int, zxid: int, time_ms: int) -> Result:
         """All or nothing: with one error among them, none is applied and each reports why."""
         if any(isinstance(sub, ErrorTxn) for _, sub in body.txns):
-            errors = [sub.err if isinstance(sub, ErrorTxn) else int(ErrorCode.OK) for _, sub in body.txns]
+            errors = [sub.err if isinstance(sub, ErrorTxn) else 0 for _, sub in body.txns]
             first = next((e for e in errors if e), 0)
-            return Result(first, type_, results=tuple(Result(e, OpCode.ERROR) for e in errors))
-        results = tuple(self._apply(sub_type, sub, session_id, zxid, time_ms) for sub_type, sub in body.txns)
+            return Result(first, type_, results=[Result(e, _ERROR) for e in errors])
+        changed: dict[str, Node] = {}
+        self._undigested = changed
+        results = [self._apply(sub_type, sub, session_id, zxid, time_ms) for sub_type, sub in body.txns]
+        self._undigested = None
+        for path, node in changed.items():
+            self._redigest(path, node)
         return Result(next((r.err for r in results if r.err), 0), type_, results=results)
 
     def _close_session(self, body: CloseSessionTxn, session_id: int, zxid: int) -> None:
@@ -377,17 +407,22 @@ class DataTree:
             stack += [f"{at}/{child}" for child in children]
         return count
 
-    def _insert(self, path: str, node: Node) -> None:
-        if path != "/":
-            parent = self.nodes.get(parent_of(path))
-            if parent is None:
-                raise CorruptionError(f"znode {path} has no parent")
+    def _restore(self, path: str, node: Node) -> None:
+        if path == "/":
+            self._insert(path, node, None, "")
+            return
+        parent = self.nodes.get(parent_of(path))
+        if parent is None:
+            raise CorruptionError(f"znode {path} has no parent")
+        self._insert(path, node, parent, name_of(path))
+
+    def _insert(self, path: str, node: Node, parent: Node | None, name: str) -> None:
+        if parent is not None:
             if parent.children is None:
                 parent.children = set()
-            parent.children.add(name_of(path))
+            parent.children.add(name)
         self.nodes[path] = node
-        node.digest = node_digest(path, node)
-        self._digest += node.digest
+        self._redigest(path, node)
         self.data_bytes += len(path) + len(node.data or b"")
         owner = node.ephemeral_owner
         if owner == 0:
@@ -402,6 +437,8 @@ class DataTree:
     def _forget(self, path: str, node: Node) -> None:
         del self.nodes[path]
         self._digest -= node.digest
+        if self._undigested is not None:
+            self._undigested.pop(path, None)
         self.data_bytes -= len(path) + len(node.data or b"")
         self._unindex(path, node.ephemeral_owner)
 
@@ -418,6 +455,9 @@ class DataTree:
                 del self.ephemerals[owner]
 
     def _redigest(self, path: str, node: Node) -> None:
+        if self._undigested is not None:
+            self._undigested[path] = node
+            return
         digest = node_digest(path, node)
         self._digest += digest - node.digest
         node.digest = digest

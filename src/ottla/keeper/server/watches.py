@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntFlag
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.keeper.proto.opcodes import EventType, WatcherType
 from ottla.keeper.proto.records import ACL, SetWatchesRequest, watcher_event
@@ -35,8 +35,8 @@ class Mode(IntFlag):
     RECURSIVE = 4
 
 
-_STANDARD = Mode.STANDARD.value
-_RECURSIVE = Mode.RECURSIVE.value
+_STANDARD: Final = Mode.STANDARD.value
+_RECURSIVE: Final = Mode.RECURSIVE.value
 
 
 class Watcher(Protocol):

@@ -31,7 +31,8 @@ from ottla.keeper.proto.errors import MarshallingError
 from ottla.keeper.proto.txns import DIGEST_VERSION, Entry, Txn, decode_txn
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store.durable import Numbered, numbered
-from ottla.keeper.store.entries import LOG_PREFIX, LogReader, find_entry, follows
+from ottla.keeper.store.entries import LOG_PREFIX, follows
+from ottla.keeper.store.logreader import LogReader, find_entry
 from ottla.keeper.store.snapshot import Snapshot, decode
 from ottla.keeper.store.synced import Mark
 

@@ -42,9 +42,8 @@ from zlib import adler32
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.jute import INT, LONG, put_buffer, put_int, put_string
-from ottla.keeper.proto.records import ACL, put_acls
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE, put_acls
 from ottla.keeper.proto.txns import DIGEST_VERSION
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.server.tree import DataTree, Node
 from ottla.keeper.store.source import Source
 

@@ -23,12 +23,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import adler32
 
-SYNCED_NAME = "synced"
-_MARK = Struct(">qqq")
-_SEAL = Struct(">I")
+SYNCED_NAME: Final = "synced"
+_MARK: Final = Struct(">qqq")
+_SEAL: Final = Struct(">I")
 
 
 class Mark(NamedTuple):

@@ -41,16 +41,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.txns import Entry
 from ottla.keeper.store.durable import cut, fsync_directory, numbered, remove_in_order
-from ottla.keeper.store.entries import LOG_HEADER, LOG_PREFIX, LogReader, encode_entries, follows, log_name
+from ottla.keeper.store.entries import LOG_HEADER, LOG_PREFIX, encode_entries, follows, log_name
+from ottla.keeper.store.logreader import LogReader
 from ottla.keeper.store.synced import Mark, SyncMark
 
-PRE_ALLOC_SIZE_KIB = 1024
-_ZEROS = memoryview(bytes(PRE_ALLOC_SIZE_KIB * 1024))
-_MARK_SYNC_BYTES = 1 << 20
+PRE_ALLOC_SIZE_KIB: Final = 1024
+_ZEROS: Final = memoryview(bytes(PRE_ALLOC_SIZE_KIB * 1024))
+_MARK_SYNC_BYTES: Final = 1 << 20
 
 
 class _File:
@@ -200,23 +202,29 @@ class TxnLog:
             ends = [file.end for file in files]
             for file in files:
                 file.dirty = False
-        with self._breaking():
-            if created:
-                # Before any of its pages: recovery has to know the file for ours to judge what it finds there.
-                self._set_mark(self._marked._replace(newest_zxid=files[-1].zxid), durable=True)
-            for file in files:
-                if file is not current:
-                    os.ftruncate(file.fd, file.end)
-                os.fdatasync(file.fd)
-            if created:
-                fsync_directory(self.directory)
-            for file in files:
-                if file is not current:
-                    self._close_file(file)
-            if files:
-                self._set_mark(Mark(files[-1].zxid, ends[-1], files[-1].zxid), durable=created)
+        try:
+            self._put_on_disk(files, ends, current, created=created)
+        except OSError as error:
+            self._broken = error
+            raise
         self.durable_zxid = last
         return last
+
+    def _put_on_disk(self, files: list[_File], ends: list[int], current: _File | None, *, created: bool) -> None:
+        if created:
+            # Before any of its pages: recovery has to know the file for ours to judge what it finds there.
+            self._set_mark(self._marked._replace(newest_zxid=files[-1].zxid), durable=True)
+        for file in files:
+            if file is not current:
+                os.ftruncate(file.fd, file.end)
+            os.fdatasync(file.fd)
+        if created:
+            fsync_directory(self.directory)
+        for file in files:
+            if file is not current:
+                self._close_file(file)
+        if files:
+            self._set_mark(Mark(files[-1].zxid, ends[-1], files[-1].zxid), durable=created)
 
     def _write(self, file: _File, data: bytes) -> None:
         end = file.end + len(data)
