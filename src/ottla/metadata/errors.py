@@ -6,6 +6,8 @@ Error
 ├── InvalidPartitionsError      a number of partitions that cannot be
 ├── InvalidReplicationError     a number of replicas that the live brokers cannot hold
 └── InvalidConfigError          a setting of a topic, broker or client that cannot be
+    ├── UnknownConfigError      one that does not exist
+    └── ConfigConflictError     one that is good by itself, and not for what it is meant for
 """
 
 from __future__ import annotations
@@ -31,3 +33,11 @@ class InvalidReplicationError(Error):
 
 class InvalidConfigError(ConfigError):
     """The reason why a setting may not have this value."""
+
+
+class UnknownConfigError(InvalidConfigError):
+    """Nothing has a setting of this name."""
+
+
+class ConfigConflictError(InvalidConfigError):
+    """The reason why a setting cannot be, though its value could."""

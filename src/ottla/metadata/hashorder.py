@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
+from mypy_extensions import i64
+
 V = TypeVar("V")
 
 _TABLE_MIN: Final = 16
@@ -27,9 +29,13 @@ _32_BITS: Final = 0xFFFF_FFFF
 def string_hash(text: str) -> int:
     """``String.hashCode`` of Java, as an unsigned 32-bit number. It counts UTF-16 units."""
     units = text.encode("utf-16-be", "surrogatepass")
-    hashed = 0
-    for at in range(0, len(units), 2):
-        hashed = hashed * 31 + (units[at] << 8 | units[at + 1]) & _32_BITS
+    hashed: i64 = 0
+    at: i64 = 0
+    while at < len(units):
+        high: i64 = units[at]
+        low: i64 = units[at + 1]
+        hashed = hashed * 31 + (high << 8 | low) & _32_BITS
+        at += 2
     return hashed
 
 
@@ -58,8 +64,11 @@ def properties_order(values: Mapping[str, V]) -> dict[str, V]:
 
 def immutable_order(values: Mapping[str, V]) -> dict[str, V]:
     """As a ``scala.collection.immutable.Map`` that was filled in the order of ``values``."""
-    if len(values) <= _ARRAY_MAP_MAX:
-        return dict(values)
+    return dict(values) if len(values) <= _ARRAY_MAP_MAX else trie_order(values)
+
+
+def trie_order(values: Mapping[str, V]) -> dict[str, V]:
+    """As a ``scala.collection.immutable.HashMap``, which is a trie however few its entries are."""
     return {key: values[key] for _, key in _trie([(_improve(string_hash(key)), key) for key in values])}
 
 

@@ -11,7 +11,7 @@ of a topic's znode guards its assignment, that of a partition's state is its par
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -116,12 +116,26 @@ class Image:
         changed = {name: self.topics[name]._replace(states=new) for name, new in by_topic.items()}
         return replace(self, topics={**self.topics, **changed})
 
+    def without_states(self, partitions: Iterable[TopicPartition]) -> Image:
+        """These partitions turned out to have none."""
+        image = self
+        for where in partitions:
+            topic = image.topics.get(where.topic)
+            if topic is not None and where.partition in topic.states:
+                states = {number: state for number, state in topic.states.items() if number != where.partition}
+                image = image.with_topic(topic._replace(states=states))
+        return image
+
     def with_config(self, entity: ConfigEntity, config: Mapping[str, str]) -> Image:
         """Settings of one entity; empty ones are the same as none."""
-        configs = {known: values for known, values in self.configs.items() if known != entity}
-        if config:
-            configs[entity] = config
-        return replace(self, configs=configs)
+        return self.with_configs({entity: config})
+
+    def with_configs(self, changed: Mapping[ConfigEntity, Mapping[str, str]]) -> Image:
+        """Settings of some entities, likewise."""
+        if all(self.configs.get(entity, _NOTHING) == config for entity, config in changed.items()):
+            return self
+        configs = {**self.configs, **changed}
+        return replace(self, configs={entity: config for entity, config in configs.items() if config})
 
     def with_deletions(self, names: frozenset[str]) -> Image:
         """Topics that somebody asked to delete and that are still there."""

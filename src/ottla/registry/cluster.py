@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ottla.metadata.ids import BrokerId
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.cluster import (
+    PRODUCER_ID_BLOCK_SIZE,
     FinalizedFeatures,
     ProducerIdBlock,
     decode_cluster_id,
@@ -45,7 +46,7 @@ class Cluster:
 
     async def features(self) -> FinalizedFeatures | None:
         found = await self._store.get(paths.FEATURE)
-        return None if found is None else decode_features(found.data)
+        return None if found is None else decode_features(found.data)._replace(epoch=found.stat.version)
 
     async def make_features(self, features: FinalizedFeatures) -> None:
         """Write ``/feature`` if it is not there yet."""
@@ -67,6 +68,22 @@ class Cluster:
                 continue  # a block that was written and then not known to be ours is lost, and that is all
             else:
                 return block
+
+    async def skip_producer_ids(self, largest: int, broker_id: BrokerId) -> None:
+        """Give out no producer id up to ``largest``: they are in logs already."""
+        while True:
+            found = await self._store.get(paths.PRODUCER_ID_BLOCK)
+            if found is None:
+                await self._create(paths.PRODUCER_ID_BLOCK, b"")
+                continue
+            if decode_producer_ids(found.data).last >= largest:
+                return
+            first = largest - largest % PRODUCER_ID_BLOCK_SIZE
+            block = ProducerIdBlock(broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
+            try:
+                await self._store.set(paths.PRODUCER_ID_BLOCK, encode_producer_ids(block), version=found.stat.version)
+            except (BadVersionError, ConnectionLossError):
+                continue
 
     async def generate_broker_id(self, *, reserved_max: int) -> BrokerId:
         """A number for a broker that was given none: larger than all reserved ones, and nobody else's."""

@@ -6,7 +6,7 @@ reads the entity; the announcement carries no values. It may go once everybody h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.metadata.znodes import paths
@@ -35,6 +35,13 @@ class Configs:
         found = await self._store.get(entity.path)
         return {} if found is None else decode_config(entity, found.data)
 
+    async def read_many(self, entities: Sequence[ConfigEntity]) -> dict[ConfigEntity, dict[str, str]]:
+        """The settings of those of ``entities`` that have any."""
+        znodes = await self._store.get_many([entity.path for entity in entities])
+        pairs = ((entity, znode) for entity, znode in zip(entities, znodes, strict=True) if znode is not None)
+        configs = {entity: decode_config(entity, znode.data) for entity, znode in pairs}
+        return {entity: config for entity, config in configs.items() if config}
+
     async def read_all(self) -> dict[ConfigEntity, dict[str, str]]:
         """The settings of every entity that has any."""
         kinds = await self._store.children_many([paths.config_entities(kind) for kind in KINDS])
@@ -42,11 +49,7 @@ class Configs:
         users = [name for name in names if name.startswith("users/")]
         clients = await self._store.children_many([f"{paths.CONFIG}/{user}/clients" for user in users])
         names += [f"{user}/clients/{name}" for user, found in zip(users, clients, strict=True) for name in found or ()]
-        entities = list(map(parse_entity_path, names))
-        znodes = await self._store.get_many([entity.path for entity in entities])
-        pairs = ((entity, znode) for entity, znode in zip(entities, znodes, strict=True) if znode is not None)
-        configs = {entity: decode_config(entity, znode.data) for entity, znode in pairs}
-        return {entity: config for entity, config in configs.items() if config}
+        return await self.read_many(list(map(parse_entity_path, names)))
 
     async def write(self, entity: ConfigEntity, config: Mapping[str, str]) -> None:
         """Put ``config`` in the place of all the entity's settings, and announce it."""

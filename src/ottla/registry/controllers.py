@@ -39,11 +39,16 @@ class Controllers:
         self._store = store
 
     async def elect(self, broker_id: BrokerId, *, timestamp_ms: int) -> ControllerEpoch | None:
-        """Try to become the controller; None if another one is."""
+        """Try to become the controller; None if another one is.
+
+        Whoever holds the office keeps it: that the old session is over and that its office is vacant is told in any order, so
+        a broker may have been elected before it hears why it has to be.
+        """
         data = encode_controller(ControllerRegistration(broker_id, timestamp_ms))
         while True:
-            if await self._store.get(paths.CONTROLLER) is not None:
-                return None
+            found = await self._store.get(paths.CONTROLLER)
+            if found is not None:
+                return await self.epoch() if found.stat.ephemeral_owner == self._store.session_id else None
             last = await self._epoch_or_first()
             wanted = encode_controller_epoch(last.epoch + 1)
             try:
@@ -68,6 +73,11 @@ class Controllers:
             return None
         return Controller(decode_controller(found.data), found.stat.czxid, found.stat.ephemeral_owner)
 
+    async def is_here(self) -> bool:
+        """Whether this session holds the office now."""
+        current = await self.current()
+        return current is not None and current.session_id == self._store.session_id
+
     async def epoch(self) -> ControllerEpoch | None:
         """The epoch of the latest controller; None if there never was one."""
         found = await self._store.get(paths.CONTROLLER_EPOCH)
@@ -86,6 +96,13 @@ class Controllers:
             return False
         await self.resign(epoch)
         return True
+
+    async def depose_session(self, session_id: int) -> bool:
+        """Remove the controller if it is a process that is gone, known by its session; whether it was."""
+        current, epoch = await self.current(), await self.epoch()
+        if current is None or epoch is None or current.session_id != session_id:
+            return False
+        return await self.depose(current, epoch)
 
     def watch(self) -> None:
         """Have DataChanged of ``/controller`` told whenever there is another controller, or none."""

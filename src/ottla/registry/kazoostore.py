@@ -8,7 +8,7 @@
 Nothing of kazoo's runs on the loop, and nothing of ours in its threads but ``_Bridge.post``, which leaves a call in a
 deque and wakes the loop once for all that has gathered. A request costs both sides a
 turn of the interpreter's lock, some 0.5 ms: many reads therefore travel as one (see multiread), and many writes in slices
-of IN_FLIGHT_MAX, since kazoo wakes its thread through a socket pair, which blocks the loop once it is full.
+of ``in_flight_max``, since kazoo wakes its thread through a socket pair, which blocks the loop once it is full.
 
 kazoo forgets its watches when a connection breaks, and so does the server; all are set again on every connection.
 kazoo is imported when a store is opened, so a command line that only prints its help does not pay for it.
@@ -24,6 +24,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
+from ottla.base.recent import Recent
 from ottla.base.scope import TaskScope
 from ottla.registry.changes import Changes
 from ottla.registry.errors import (
@@ -78,8 +79,19 @@ logger: Final = logging.getLogger(__name__)
 class KazooStore:
     """A session with the ensemble at ``connect``, Kafka's ``zookeeper.connect``: hosts, and perhaps a chroot."""
 
-    def __init__(self, connect: str, *, session_timeout_ms: int = 18_000, connection_timeout_ms: int = 18_000) -> None:
+    def __init__(
+        self,
+        connect: str,
+        *,
+        session_timeout_ms: int = 18_000,
+        connection_timeout_ms: int = 18_000,
+        in_flight_max: int | None = None,
+    ) -> None:
         self._connect = connect
+        self.latencies = Recent()
+        """Of requests, in milliseconds."""
+        self._in_flight_max = in_flight_max or IN_FLIGHT_MAX
+        self._in_flight = asyncio.Semaphore(self._in_flight_max)
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = connection_timeout_ms
         self._scope = TaskScope("registry")
@@ -165,8 +177,8 @@ class KazooStore:
     async def multi_many(self, batches: Iterable[Sequence[Operation]]) -> list[list[Result] | RegistryError]:
         waiting = list(batches)
         outcomes: list[list[Result] | RegistryError] = []
-        for start in range(0, len(waiting), IN_FLIGHT_MAX):
-            outcomes += await asyncio.gather(*map(self._outcome, waiting[start : start + IN_FLIGHT_MAX]))
+        for start in range(0, len(waiting), self._in_flight_max):
+            outcomes += await asyncio.gather(*map(self._outcome, waiting[start : start + self._in_flight_max]))
         return outcomes
 
     def watch_data(self, path: str) -> None:
@@ -207,12 +219,18 @@ class KazooStore:
 
     async def _ask(self, issue: Issue) -> Any:
         """The answer to one request, sent as soon as there is a connection."""
-        await self._connected.wait()
-        if self._closed:
-            raise StoreClosedError("the store is closed")
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        issue().rawlink(partial(self._bridge.post, _settle, answer))
-        return await answer
+        async with self._in_flight:
+            await self._connected.wait()
+            if self._closed:
+                raise StoreClosedError("the store is closed")
+            loop = asyncio.get_running_loop()
+            answer: asyncio.Future[Any] = loop.create_future()
+            began_s = loop.time()
+            issue().rawlink(partial(self._bridge.post, _settle, answer))
+            try:
+                return await answer
+            finally:
+                self.latencies.add((loop.time() - began_s) * 1000)
 
     async def _read(self, issue: Issue) -> Any:
         """The answer to a read, asked again until there is one; None if there is no such node."""

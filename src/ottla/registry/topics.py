@@ -7,9 +7,11 @@ partition, one is told that it came late.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla.metadata.errors import ZnodeError
 from ottla.metadata.ids import TopicPartition
 from ottla.metadata.image import ControllerEpoch, Topic
 from ottla.metadata.znodes import paths
@@ -25,13 +27,14 @@ from ottla.metadata.znodes.topics import (
 from ottla.registry.errors import (
     BadVersionError,
     ConnectionLossError,
-    ControllerMovedError,
     NodeExistsError,
     NoNodeError,
     RegistryError,
 )
 from ottla.registry.guard import guarded, guarded_many
 from ottla.registry.store import Create, Delete, Operation, SetData, Stat, ZnodeStore
+
+log = logging.getLogger(__name__)
 
 MULTI_MAX: Final = 200
 """Partitions in one multi: well below the megabyte that ZooKeeper takes as one request."""
@@ -58,13 +61,17 @@ class Topics:
         return await self.read(await self.names())
 
     async def read(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Those of ``names`` that exist, with the states of their partitions."""
+        """Those of ``names`` that exist and can be read, with the states of their partitions."""
         wanted = list(names)
         topics: dict[str, Topic] = {}
         for name, found in zip(wanted, await self._store.get_many(list(map(paths.topic, wanted))), strict=True):
             if found is not None:
-                topic_id, partitions = decode_topic(name, found.data)
-                topics[name] = Topic(name, topic_id, partitions, {}, found.stat.version)
+                try:
+                    topic_id, partitions = decode_topic(name, found.data)
+                except ZnodeError as error:
+                    log.error("a topic is left alone, since it cannot be read: %s", error)  # noqa: TRY400
+                else:
+                    topics[name] = Topic(name, topic_id, partitions, {}, found.stat.version)
         everywhere = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
         by_topic: dict[str, dict[int, LeaderAndIsr]] = {}
         for where, state in (await self.states(everywhere)).items():
@@ -123,7 +130,14 @@ class Topics:
             where: [Create(paths.partition(where)), Create(paths.partition_state(where), encode_state(state))]
             for where, state in states.items()
         }
-        return await self._write(states, creations, controller)
+        updates = await self._write(states, creations, controller)
+        # Kafka's controllers write the two one after the other, and one that dies in between leaves the first of them.
+        halves = {
+            where: creations[where][1:] for where, error in updates.retry.items() if isinstance(error, NodeExistsError)
+        }
+        later = await self._write(states, halves, controller)
+        retry = {where: error for where, error in updates.retry.items() if where not in later.done}
+        return StateUpdates(updates.done | later.done, retry)
 
     async def update_states(
         self, states: Mapping[TopicPartition, LeaderAndIsr], controller: ControllerEpoch
@@ -174,30 +188,35 @@ class Topics:
         """Have the znode of one topic told when its partitions change."""
         self._store.watch_data(paths.topic(name))
 
+    def unwatch_assignment(self, name: str) -> None:
+        self._store.unwatch(paths.topic(name))
+
     async def _write(
         self,
         states: Mapping[TopicPartition, LeaderAndIsr],
         writes: Mapping[TopicPartition, Sequence[Operation]],
         controller: ControllerEpoch,
     ) -> StateUpdates:
-        """Write many partitions in one multi. The one that keeps it from being done is left out of the next attempt."""
+        """Write many partitions in few multis, all on their way at once.
+
+        The one that keeps a multi from being done is left out of the next attempt.
+        """
         updates = StateUpdates({}, {})
         waiting = list(writes)
         while waiting:
-            batch = waiting[:MULTI_MAX]
-            operations = [(where, operation) for where in batch for operation in writes[where]]
-            try:
-                results = await guarded(self._store, controller, [operation for _, operation in operations])
-            except ControllerMovedError:
-                raise
-            except RegistryError as error:
-                late = batch if error.operation is None else [operations[error.operation][0]]
-                updates.retry.update(dict.fromkeys(late, error))
-            else:
-                for (where, _), result in zip(operations, results, strict=True):
+            batches = [waiting[start : start + MULTI_MAX] for start in range(0, len(waiting), MULTI_MAX)]
+            operations = [[(where, each) for where in batch for each in writes[where]] for batch in batches]
+            outcomes = await guarded_many(self._store, controller, [[each for _, each in some] for some in operations])
+            waiting = []
+            for batch, some, outcome in zip(batches, operations, outcomes, strict=True):
+                if isinstance(outcome, RegistryError):
+                    late = batch if outcome.operation is None else [some[outcome.operation][0]]
+                    updates.retry.update(dict.fromkeys(late, outcome))
+                    waiting += [where for where in batch if where not in updates.retry]
+                    continue
+                for (where, _), result in zip(some, outcome, strict=True):
                     epoch = result.version if isinstance(result, Stat) else 0
                     updates.done[where] = states[where]._replace(partition_epoch=epoch)
-            waiting = [where for where in waiting if where not in updates.done and where not in updates.retry]
         return updates
 
     async def _delete_present(self, doomed: Sequence[str], controller: ControllerEpoch) -> None:

@@ -4,12 +4,21 @@ definition      what a setting is
 topic, broker   the tables
 effective       which value holds, and what DescribeConfigs says
 changes         which changes are allowed
+together        what may not be at the same time
+effects         what changes nothing here, and why
 """
 
 from __future__ import annotations
 
 from ottla.metadata.configs.broker import BROKER_CONFIGS
-from ottla.metadata.configs.changes import AlterOperation, altered, check_broker_change, check_topic_config
+from ottla.metadata.configs.changes import (
+    Alteration,
+    AlterOperation,
+    check_broker_change,
+    check_topic_config,
+    usable,
+    with_alterations,
+)
 from ottla.metadata.configs.definition import ConfigKey, ConfigSource, ConfigType, DynamicMode
 from ottla.metadata.configs.effective import (
     BrokerSources,
@@ -21,25 +30,32 @@ from ottla.metadata.configs.effective import (
     static_properties,
     topic_value,
 )
+from ottla.metadata.configs.effects import no_effect
+from ottla.metadata.configs.together import check_together, connection_overrides
 from ottla.metadata.configs.topic import TOPIC_CONFIGS
 
 __all__ = [
     "BROKER_CONFIGS",
     "TOPIC_CONFIGS",
     "AlterOperation",
+    "Alteration",
     "BrokerSources",
     "ConfigEntry",
     "ConfigKey",
     "ConfigSource",
     "ConfigType",
     "DynamicMode",
-    "altered",
     "broker_value",
     "check_broker_change",
+    "check_together",
     "check_topic_config",
+    "connection_overrides",
     "describe_broker",
     "describe_default_broker",
     "describe_topic",
+    "no_effect",
     "static_properties",
     "topic_value",
+    "usable",
+    "with_alterations",
 ]

@@ -356,3 +356,29 @@ _KEYS: Final = (
 # fmt: on
 
 BROKER_CONFIGS: Final[dict[str, ConfigKey]] = {declared.name: declared for declared in _KEYS}
+
+CHANGED_ONLY: Final[dict[str, ConfigKey]] = {
+    declared.name: declared
+    for declared in (
+        key("leader.replication.throttled.rate", ConfigType.LONG, LONG_MAX, at_least=0, dynamic=PER_BROKER, doc="Bytes a second that leaders here may send for throttled replicas."),
+        key("follower.replication.throttled.rate", ConfigType.LONG, LONG_MAX, at_least=0, dynamic=PER_BROKER, doc="Bytes a second that throttled replicas here may fetch."),
+        key("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType.LONG, LONG_MAX, at_least=0, dynamic=PER_BROKER, doc="Bytes a second for moving replicas between log directories."),
+    )
+}  # fmt: skip
+"""Settings that no server.properties has: they are given to a broker that runs."""
+
+LISTENER_SECURITY: Final = frozenset(
+    {
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.certificates",
+    }
+)
+"""What can be changed for one listener at a time only."""

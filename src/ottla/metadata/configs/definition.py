@@ -25,8 +25,9 @@ Value = int | float | bool | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """Numbered as DescribeConfigs numbers them."""
+    """Numbered as DescribeConfigs numbers them. ``UNKNOWN`` is that of a setting that is in no table."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -62,7 +63,10 @@ class Shape(Enum):
     ANY = ""
     NON_EMPTY = "non-empty string"
     RELEASE = "a version of the protocol between brokers, or a release"
-    THROTTLED_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],... or *"
+    THROTTLED_REPLICAS = (
+        "the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
 
 
 class Synonym(NamedTuple):
@@ -101,7 +105,8 @@ class ConfigKey(NamedTuple):
         except ValueError as error:
             raise self._invalid(text, str(error)) from None
         if reason := self._objection(value):
-            raise self._invalid(text, reason)
+            items = isinstance(value, tuple) and self.shape is Shape.THROTTLED_REPLICAS
+            raise self._invalid(f"[{', '.join(_list(text))}]" if items else text, reason)
         return value
 
     def format(self, value: Value) -> str | None:
@@ -127,6 +132,8 @@ class ConfigKey(NamedTuple):
     def _out_of_bounds(self, value: float) -> str:
         if value == self.or_else:
             return ""
+        if self.or_else is not None and not (self.at_least or 0) <= value <= (self.at_most or 0):
+            return f"Value must be between {self.at_least} and {self.at_most} or equal to {self.or_else}"
         if self.at_least is not None and value < self.at_least:
             return f"Value must be at least {self.at_least}"
         if self.at_most is not None and value > self.at_most:
@@ -142,7 +149,7 @@ class ConfigKey(NamedTuple):
                 return "" if known else f"Version {word} is not a valid version"
             case Shape.THROTTLED_REPLICAS:
                 fits = word == "*" or _REPLICA.fullmatch(word)
-                return "" if fits else f"{word} must match for format {self.shape.value}"
+                return "" if fits else f"{self.name} must be {self.shape.value}"
             case Shape.ANY if self.choices and (word.upper() if self.any_case else word) not in self.choices:
                 return f"String must be one of: {', '.join(self.choices)}"
             case Shape.ANY:

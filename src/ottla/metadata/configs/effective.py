@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ottla.metadata.configs.broker import BROKER_CONFIGS
-from ottla.metadata.configs.definition import ConfigKey, ConfigSource, ConfigType, DynamicMode, Value
+from ottla.metadata.configs.broker import BROKER_CONFIGS, CHANGED_ONLY
+from ottla.metadata.configs.definition import ConfigKey, ConfigSource, ConfigType, DynamicMode, Synonym, Value
 from ottla.metadata.configs.topic import TOPIC_CONFIGS
 
 LISTENER_PREFIX: Final = "listener.name."
@@ -66,7 +66,8 @@ def static_properties(given: Mapping[str, str]) -> dict[str, str]:
 
 def broker_value(name: str, sources: BrokerSources) -> Value:
     """The value of a broker's setting that holds."""
-    declared = BROKER_CONFIGS[base_name(name)]
+    declared = _declared(name)
+    assert declared is not None, name
     for alias in (name, declared.name):
         for given in (sources.dynamic, sources.dynamic_default, sources.static):
             if alias in given:
@@ -82,7 +83,7 @@ def topic_value(name: str, config: Mapping[str, str], sources: BrokerSources) ->
     for synonym in declared.broker:
         value = broker_value(synonym.name, sources)
         if value is not None:
-            return _scaled(value, synonym.factor)
+            return _scaled(value, synonym)
     return declared.default
 
 
@@ -125,7 +126,8 @@ def is_dynamic(name: str) -> bool:
 def _topic_entry(declared: ConfigKey, config: Mapping[str, str], sources: BrokerSources) -> ConfigEntry:
     synonyms = _synonyms(declared.broker[0].name, sources) if declared.broker else ()
     if declared.name in config:
-        own = ConfigValue(declared.name, config[declared.name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
+        text = declared.format(declared.parse(config[declared.name]))
+        own = ConfigValue(declared.name, text, ConfigSource.DYNAMIC_TOPIC_CONFIG)
         synonyms = (own, *synonyms)
     return ConfigEntry(
         declared.name,
@@ -140,7 +142,7 @@ def _topic_entry(declared: ConfigKey, config: Mapping[str, str], sources: Broker
 
 
 def _broker_entry(name: str, sources: BrokerSources) -> ConfigEntry:
-    declared = BROKER_CONFIGS.get(base_name(name))
+    declared = _declared(name)
     synonyms = _synonyms(name, sources)
     # Nobody knows what is in a setting that nobody knows: it may be a password.
     sensitive = declared is None or declared.sensitive
@@ -148,9 +150,9 @@ def _broker_entry(name: str, sources: BrokerSources) -> ConfigEntry:
         name,
         None if sensitive or declared is None else declared.format(broker_value(name, sources)),
         synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
-        read_only=not is_dynamic(name),
+        read_only=base_name(name) != name or not is_dynamic(name),
         sensitive=sensitive,
-        type=ConfigType.STRING if declared is None else declared.type,
+        type=ConfigType.UNKNOWN if declared is None else declared.type,
         doc="" if declared is None else declared.doc,
         synonyms=synonyms,
     )
@@ -174,15 +176,22 @@ def _said(aliases: tuple[str, ...], sources: BrokerSources) -> Iterator[ConfigVa
     for given, source in by_strength:
         for alias in aliases:
             if alias in given:
-                declared = BROKER_CONFIGS.get(base_name(alias))
+                declared = _declared(alias)
                 hidden = declared is None or declared.sensitive
                 yield ConfigValue(alias, None if hidden else given[alias], source)
 
 
-def _scaled(value: Value, factor: int) -> Value:
-    if factor == 1 or not isinstance(value, int):
+def _declared(name: str) -> ConfigKey | None:
+    base = base_name(name)
+    return BROKER_CONFIGS.get(base) or CHANGED_ONLY.get(base)
+
+
+def _scaled(value: Value, synonym: Synonym) -> Value:
+    if not isinstance(value, int) or isinstance(value, bool):
         return value
-    return value * factor if value >= 0 else -1
+    if value < 0 and (synonym.factor != 1 or synonym.name == "log.retention.ms"):
+        return -1  # less than nothing is no limit
+    return value * synonym.factor
 
 
 _DEFAULTS: Final = {

@@ -5,6 +5,8 @@
     version 4       endpoints by listener name, with listener_security_protocol_map
     version 5       features (KIP-584)
 
+    ottla           what Ottla's brokers say beside, and Apache's leave out and do not look at
+
 The members host, port and version 1's jmx_port are kept for readers of old: the first plaintext listener, or null, -1.
 """
 
@@ -43,6 +45,13 @@ class SupportedVersions(NamedTuple):
     max_version: int
 
 
+class Mark(NamedTuple):
+    """What one of Ottla's brokers tells the others of its kind."""
+
+    clean: bool = True
+    """Its logs are as it left them. Not so after a crash, until it has caught up with whoever leads."""
+
+
 class BrokerRegistration(NamedTuple):
     """What a broker says about itself."""
 
@@ -52,6 +61,8 @@ class BrokerRegistration(NamedTuple):
     features: Mapping[str, SupportedVersions] = {}
     jmx_port: int = -1
     timestamp_ms: int = 0
+    mark: Mark | None = None
+    """None: not one of Ottla's. Such a one registers before it listens, so that no conclusion can be drawn from silence."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Where ``listener`` is reached, or None if this broker has no such listener."""
@@ -78,6 +89,7 @@ def encode_broker(broker: BrokerRegistration) -> bytes:
             "host": plaintext.host if plaintext else None,
             "version": VERSION,
             "timestamp": str(broker.timestamp_ms),
+            **({} if broker.mark is None else {"ottla": {"clean": broker.mark.clean}}),
         }
     )
 
@@ -98,6 +110,7 @@ def decode_broker(broker_id: BrokerId, data: bytes | None) -> BrokerRegistration
         features=_features(document) if version >= 5 and "features" in document else {},
         jmx_port=document.integer("jmx_port", -1),
         timestamp_ms=document.digits("timestamp") if "timestamp" in document else 0,
+        mark=_mark(document) if "ottla" in document else None,
     )
 
 
@@ -120,6 +133,11 @@ def _endpoint(path: str, text: str, protocols: Mapping[str, str] | None) -> Endp
     if protocol is None:
         raise ZnodeError(f"{path}: {text!r} has a listener that listener_security_protocol_map does not know")
     return Endpoint(listener, host, port, protocol)
+
+
+def _mark(document: Document) -> Mark:
+    # A later version may say more, and what it says may be of another kind.
+    return Mark(clean=document.document("ottla").values.get("clean") is not False)
 
 
 def _features(document: Document) -> dict[str, SupportedVersions]:

@@ -53,6 +53,8 @@ class FinalizedFeatures(NamedTuple):
     levels: Mapping[str, int]
     enabled: bool = True
     version: int = 2
+    epoch: int = 0
+    """The version of the znode it was read from, which grows with every change."""
 
 
 class Migration(NamedTuple):
