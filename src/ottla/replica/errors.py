@@ -17,8 +17,18 @@ class UnknownPartitionError(ReplicaError):
     error = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+class NotHereError(UnknownPartitionError):
+    """The partition exists. Clients are told to look for its leader, which unlike the other is worth doing at once."""
+
+    error = "NOT_LEADER_OR_FOLLOWER"
+
+
 class UnknownTopicIdError(ReplicaError):
     error = "UNKNOWN_TOPIC_ID"
+
+
+class OfflinePartitionError(ReplicaError):
+    error = "KAFKA_STORAGE_ERROR"
 
 
 class NotLeaderError(ReplicaError):
@@ -39,3 +49,17 @@ class NotEnoughReplicasError(ReplicaError):
 
 class OffsetNotAvailableError(ReplicaError):
     error = "OFFSET_NOT_AVAILABLE"
+
+
+class StaleOrderError(ReplicaError):
+    """An order of the past. The name is the one that Kafka's brokers answer with, whichever epoch is meant."""
+
+    error = "STALE_CONTROLLER_EPOCH"
+
+
+class InconsistentTopicIdError(ReplicaError):
+    error = "INCONSISTENT_TOPIC_ID"
+
+
+class PolicyViolationError(ReplicaError):
+    error = "POLICY_VIOLATION"
