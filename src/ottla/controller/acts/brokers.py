@@ -1,0 +1,97 @@
+"""Brokers come and go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from ottla.controller.acts import moves, topics
+from ottla.controller.machine.elections import first_states, next_states
+from ottla.controller.term import Term
+from ottla.metadata.ids import BrokerId, TopicPartition
+from ottla.metadata.image import LiveBroker
+
+log = logging.getLogger(__name__)
+
+
+async def begin(term: Term) -> None:
+    """A term begins: everybody is told everything, and what is broken is mended.
+
+    A broker that crashed may have come back while nobody ruled, and still be listed as leader and in sync: it has been away.
+    """
+    everybody = term.image.brokers
+    crashed = {broker for broker in everybody if term.situation.has_crashed(broker)}
+    if crashed:
+        term.image = term.image.with_brokers({id_: live for id_, live in everybody.items() if id_ not in crashed})
+        await mend(term)
+        term.image = term.image.with_brokers(everybody)
+    term.streams.follow(everybody)
+    term.situation = term.situation.doubting(everybody)
+    await _lead_again(term)
+    await _welcome(term, everybody.keys())
+
+
+async def changed(term: Term, brokers: Mapping[BrokerId, LiveBroker]) -> None:
+    """These live now. One in another life than before has been away, however shortly: it leads and is in sync no more."""
+    before = term.image.brokers
+    lost = {broker for broker, live in before.items() if broker not in brokers or brokers[broker].epoch != live.epoch}
+    came = {broker for broker in brokers if broker not in before or broker in lost}
+    if lost:
+        log.info("brokers %s are gone", sorted(lost))
+        term.image = term.image.with_brokers({broker: live for broker, live in before.items() if broker not in lost})
+        term.situation = term.situation.forgetting(lost)
+        term.streams.follow(term.image.brokers)
+        await _lead_again(term)
+        term.tell()
+        await mend(term)
+        term.batch.tell(_partitions_on(term, lost))
+        term.tell()
+    term.image = term.image.with_brokers(brokers)
+    term.streams.follow(term.image.brokers)
+    if came:
+        log.info("brokers %s are here", sorted(came))
+        await _welcome(term, came)
+    else:
+        term.batch.tell()
+        term.tell()
+
+
+async def disks_failed(term: Term, broker_id: BrokerId, replicas: Iterable[TopicPartition]) -> None:
+    """A broker lives, but these replicas of it do not."""
+    failed = list(replicas)
+    term.situation = term.situation.with_failed(broker_id, failed)
+    await mend(term)
+    for where in failed:
+        term.batch.stop(where, (broker_id,), delete=False)
+    term.batch.tell(failed)
+    term.tell()
+
+
+async def mend(term: Term) -> None:
+    """Leaders and ISRs as they can be with whoever is alive."""
+    await term.create(first_states(term.situation, topics.staying(term)))
+    await term.update(lambda situation: next_states(situation, term.config.unclean))
+
+
+async def _lead_again(term: Term) -> None:
+    """What nobody leads comes first: there may be thousands that have only lost a follower."""
+    await term.update(lambda situation: next_states(situation, term.config.unclean, only_leaders=True))
+
+
+async def _welcome(term: Term, came: Iterable[BrokerId]) -> None:
+    arrived = list(came)
+    term.situation = term.situation.doubting(arrived)
+    for broker in arrived:
+        term.batch.tell_everything(broker)
+    term.tell()
+    for broker in arrived:
+        term.lead((where for where in term.image.partitions_on(broker) if where.topic not in term.deletions), (broker,))
+    await mend(term)
+    term.tell()
+    await moves.resume(term)
+    await topics.resume_deletions(term)
+
+
+def _partitions_on(term: Term, brokers: Iterable[BrokerId]) -> list[TopicPartition]:
+    """Everybody learns that these replicas are offline."""
+    return [where for broker in brokers for where in term.image.partitions_on(broker)]
