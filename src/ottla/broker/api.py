@@ -11,14 +11,18 @@ The operation and the resource an API needs are declared with it, so that access
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.base.scope import TaskScope
 from ottla.wire import ApiKey, Message
 
 if TYPE_CHECKING:
     from ottla.broker.context import Context
+
+log = logging.getLogger(__name__)
 
 
 class Operation(Enum):
@@ -48,30 +52,68 @@ class Resource(Enum):
 
 
 class Parked:
-    """An answer that is still to come. ``complete`` is called once; what comes after that is nobody's concern."""
+    """An answer that is still to come. ``complete`` is called once; what comes after that is nobody's concern.
 
-    __slots__ = ("_on_complete", "response")
+    ``on_abandoned`` is called if the client is gone before that: whatever waits on its behalf is to stop waiting.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_on_complete", "holds", "is_complete", "on_abandoned", "response")
+
+    def __init__(self, on_abandoned: Callable[[], None] | None = None, *, holds: bool = False) -> None:
         self.response: Message | None = None
-        self._on_complete: Callable[[Message], None] | None = None
+        self.on_abandoned = on_abandoned
+        self.holds = holds
+        """What the client sent behind this request has to wait for the answer, or it would overtake."""
+        self.is_complete = False
+        self._on_complete: Callable[[Message | None], None] | None = None
 
-    @property
-    def is_complete(self) -> bool:
-        return self.response is not None
-
-    def complete(self, response: Message) -> None:
-        if self.response is not None:
+    def complete(self, response: Message | None) -> None:
+        """None: it is done, and there is nothing to say."""
+        if self.is_complete:
             return
-        self.response = response
-        if self._on_complete is not None:
-            self._on_complete(response)
+        self.is_complete = True
+        # Whoever waits for this refers to it, and it to them: let go, or all of that stays until somebody looks for cycles.
+        callback, self._on_complete, self.on_abandoned = self._on_complete, None, None
+        if callback is None:
+            self.response = response
+        else:
+            callback(response)
 
-    def when_complete(self, callback: Callable[[Message], None]) -> None:
+    def answer(self) -> Answer:
+        """For a handler: what was decided at once is answered at once."""
+        return self.response if self.is_complete else self
+
+    def follow(self, answer: Answer) -> None:
+        """Be complete with ``answer``: now, or when that is."""
+        if isinstance(answer, Parked):
+            self.on_abandoned = answer.on_abandoned
+            answer.when_complete(self.complete)
+        else:
+            self.complete(answer)
+
+    def when_complete(self, callback: Callable[[Message | None], None]) -> None:
         """For the connection that has to send the answer."""
-        self._on_complete = callback
-        if self.response is not None:
+        if self.is_complete:
             callback(self.response)
+        else:
+            self._on_complete = callback
+
+
+def later(scope: TaskScope, deed: Coroutine[Any, Any, Answer], *, name: str) -> Parked:
+    """The answer to a request that takes a task of its own, one that keeps what the sender sends behind it waiting."""
+    parked = Parked(holds=True)
+    task = scope.spawn(_unfailing(deed, name), name=name)
+    task.add_done_callback(lambda task: None if task.cancelled() else parked.follow(task.result()))
+    return parked
+
+
+async def _unfailing(deed: Coroutine[Any, Any, Answer], name: str) -> Answer:
+    """A request nobody foresaw costs its sender the answer, and no one else anything."""
+    try:
+        return await deed
+    except Exception:
+        log.exception("%s could not be done", name)
+        return None
 
 
 Answer = Message | Parked | None

@@ -3,6 +3,12 @@
 Handlers run as frames arrive, so a pipeline of requests is worked through at once. An answer that is parked holds back
 those behind it, because a client tells answers apart by their order first. How many requests may wait so is bounded, and
 past that nothing more is read: a client cannot make the broker hold more than it is owed.
+
+Where somebody has a quota (``quotas``), every answer is charged for, and a client that is over gets its answer at once and is
+not listened to for the time that it was told.
+
+Nobody knows a client before its first request was understood, and that one may not be as large as later ones. Only records
+are worth a frame of any size: what names a hundred thousand partitions would keep everybody else waiting for seconds.
 """
 
 from __future__ import annotations
@@ -10,44 +16,107 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.broker.api import Parked
+from ottla.broker.api import Answer, Parked
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route, UnsupportedVersionError
 from ottla.net import Connection
-from ottla.wire import ApiKey, Buffer, Message, parse_request_header
+from ottla.wire import ApiKey, Buffer, EncodeError, Message, parse_request_header
+from ottla.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.server import BrokerServer, ListenerPort
+    from ottla.broker.ports import ListenerPort
+    from ottla.broker.server import BrokerServer
 
 log = logging.getLogger(__name__)
 
-WAITING_MAX = 128
+WAITING_MAX: Final = 128
 """Requests of one connection whose answers are not sent yet."""
+FIRST_FRAME_BYTES_MAX: Final = 8 << 20
+"""Clients start with ApiVersions, or with another request of a few bytes."""
+NAMES_BYTES_MAX: Final = 1 << 20
+"""Of a request that names partitions: 30,000 of them, as consumers write them. As records, their offsets take more than a
+topic allows for a batch."""
+OTHER_BYTES_MAX: Final = 8 << 20
+"""Of any other request but Produce: the assignment of a large group."""
+# Numbers, not members of an enumeration, for every request passes by here.
+PRODUCE: Final = int(ApiKey.PRODUCE)
+API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+FETCH: Final = int(ApiKey.FETCH)
+BETWEEN_BROKERS: Final = frozenset(
+    int(key)
+    for key in (
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    )
+)
+"""What no quota holds for."""
+_UNTIMED: Final = 63
+"""Of so many requests that follow each other no time is taken."""
+PRODUCE_FROM: Final = 3
+"""Versions of old are read only to be refused."""
+_NAMING: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+)
 
 
 class _Waiting:
     """A request that is not answered, or answered and behind one that is not."""
 
-    __slots__ = ("correlation_id", "parts", "route")
+    __slots__ = ("bill", "correlation_id", "parked", "parts", "route")
 
     def __init__(self, route: Route, correlation_id: int) -> None:
         self.route = route
         self.correlation_id = correlation_id
+        self.bill: Bill | None = None
+        self.parked: Parked | None = None
         self.parts: list[Buffer] | None = None
+
+
+class Bill:
+    """What a request has cost so far, where quotas are set, or where the time is taken for the metrics."""
+
+    __slots__ = ("began_s", "client_id", "request_bytes", "spent_s")
+
+    def __init__(self, client_id: str, request_bytes: int, began_s: float, spent_s: float) -> None:
+        self.client_id = client_id
+        self.request_bytes = request_bytes
+        self.began_s = began_s
+        self.spent_s = spent_s
 
 
 class KafkaConnection(Connection):
     def __init__(self, server: BrokerServer, port: ListenerPort) -> None:
-        super().__init__(frame_bytes_max=server.config.request_bytes_max)
+        first = min(FIRST_FRAME_BYTES_MAX, server.config.request_bytes_max)
+        super().__init__(frame_bytes_max=first, budget=server.frame_budget)
         self._server = server
         self._port = port
+        self._quotas = server.quotas
+        self._mute: asyncio.TimerHandle | None = None
         self._waiting: deque[_Waiting] = deque()
         self._context: Context | None = None
+        self._route: Route | None = None
+        """Of the last request; mostly, the next one takes the same."""
         self._admitted = False
+        self._known = False
+        self._may_overtake = True
         self._heard_s = 0.0
+        self._heard_bytes = 0
 
     def opened(self) -> None:
         self._admitted = self._port.listener.admit(self.peer[0])
@@ -56,24 +125,60 @@ class KafkaConnection(Connection):
             return
         self._heard_s = asyncio.get_running_loop().time()
         self._context = Context(self._server.services, self._port.name, self.peer)
+        self.hold()
+        self._server.ports.seats.enter(self)
+
+    @property
+    def listener(self) -> str:
+        return self._port.name
+
+    def seated(self) -> None:
+        """There is room for it (``seats``), and from now on it is listened to."""
         self._server.connections.add(self)
+        rates = self._server.connection_rates
+        if rates.is_on:
+            wait_ms = rates.wait_ms(self._port.name, self.peer[0], perf_counter() * 1000)
+            if wait_ms:
+                self._throttle(wait_ms)
+        self._maybe_unhold()
 
     def received(self, frame: bytes) -> None:
         context = self._context
         assert context is not None
         key, version, correlation_id, client_id, pos = parse_request_header(frame)
-        try:
-            route = self._server.dispatch.route(key, version)
-        except UnsupportedVersionError:
-            if key != ApiKey.API_VERSIONS:
-                raise
-            route, pos = self._server.dispatch.route(key, 0), len(frame)
-            context.unsupported_version = True
+        if len(frame) > NAMES_BYTES_MAX:
+            _check_size(key, version, len(frame))
+        route = self._route
+        if route is None or route.key != key or route.version != version:
+            try:
+                route = self._server.dispatch.route(key, version)
+            except UnsupportedVersionError:
+                if key != API_VERSIONS:
+                    raise
+                route, pos = self._server.dispatch.route(key, 0), len(frame)
+                context.unsupported_version = True
+            self._route = route
+        route.count += 1
         context.client_id = client_id
         context.version = route.version
         request = route.decode(frame, pos)
+        if not self._known:
+            self._known = True
+            self.allow_frames_up_to(self._server.config.request_bytes_max)
+        if self._quotas.is_on:
+            began_s = self._begin(context, key, request)
+        else:
+            began_s = 0.0 if route.count & _UNTIMED != 1 else perf_counter()
         try:
             answer = route.handle(context, request)
+            if began_s:
+                self._bill(context, route, correlation_id, answer, len(frame), began_s)
+                return
+            if answer is None:
+                return
+            if not self._waiting and not isinstance(answer, Parked):
+                self._send(route.frame(answer, correlation_id))
+                return
         except RemoteProtocolError:
             raise
         except Exception:
@@ -81,48 +186,147 @@ class KafkaConnection(Connection):
             log.exception("closing %s:%d: its request %d could not be handled", *self.peer, key)
             self.abort()
             return
-        if answer is None:
-            return
-        if not self._waiting and not isinstance(answer, Parked):
-            self._send(route.frame(answer, correlation_id))
-            return
         self._park(_Waiting(route, correlation_id), answer)
 
     def _park(self, waiting: _Waiting, answer: Message | Parked) -> None:
         self._waiting.append(waiting)
         if len(self._waiting) >= WAITING_MAX:
-            self.pause_reading()
+            self.hold()
         if isinstance(answer, Parked):
+            waiting.parked = answer
+            if answer.holds:
+                self._may_overtake = False
+                self.hold()
             answer.when_complete(lambda response: self._complete(waiting, response))
         else:
             self._complete(waiting, answer)
 
-    def _complete(self, waiting: _Waiting, response: Message) -> None:
-        waiting.parts = waiting.route.frame(response, waiting.correlation_id)
+    def _complete(self, waiting: _Waiting, response: Message | None) -> None:
         if self.is_closing:
             return
+        try:
+            if waiting.bill is not None:
+                waiting.parts = self._charged(waiting, waiting.bill, response)
+            else:
+                waiting.parts = [] if response is None else waiting.route.frame(response, waiting.correlation_id)
+        except EncodeError:
+            # Whoever completes it serves others, too, and is not to hear of this.
+            log.exception("closing %s:%d: an answer could not be written", *self.peer)
+            self.abort()
+            return
+        if waiting.parked is not None and waiting.parked.holds:
+            self._may_overtake = True
         queue = self._waiting
         while queue and queue[0].parts is not None:
             parts = queue.popleft().parts
             assert parts is not None
             self._send(parts)
-        if len(queue) < WAITING_MAX:
-            self.resume_reading()
+        self._maybe_unhold()
+
+    def _maybe_unhold(self) -> None:
+        if len(self._waiting) < WAITING_MAX and self._may_overtake and self._mute is None:
+            self.unhold()
+
+    # Quotas and times. Nothing of this runs as long as nobody has a quota, but for one request in 64.
+
+    def _begin(self, context: Context, key: int, request: Message) -> float:
+        """When the request was begun; 0 for one that no quota holds for."""
+        if key in BETWEEN_BROKERS:
+            return 0.0
+        if key == FETCH:
+            assert isinstance(request, FetchRequest)
+            if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
+                return 0.0
+            # More than fits into a quota could never be sent.
+            most = self._quotas.fetch_bytes_max(context.user, context.client_id or "")
+            request.max_bytes = min(request.max_bytes, most)
+        return perf_counter()
+
+    def _bill(
+        self, context: Context, route: Route, correlation_id: int, answer: Answer, request_bytes: int, began_s: float
+    ) -> None:
+        waiting = _Waiting(route, correlation_id)
+        waiting.bill = Bill(context.client_id or "", request_bytes, began_s, perf_counter() - began_s)
+        if answer is None:
+            self._charged(waiting, waiting.bill, None)
+        else:
+            self._park(waiting, answer)
+
+    def _charged(self, waiting: _Waiting, bill: Bill, response: Message | None) -> list[Buffer]:
+        """The answer as it is sent; the client waits for as long as its quotas ask for."""
+        context, quotas, key, now_s = self._context, self._quotas, waiting.route.key, perf_counter()
+        assert context is not None
+        waiting.route.times.add(spent_s=bill.spent_s, took_s=now_s - bill.began_s)
+        if not quotas.is_on:
+            return [] if response is None else waiting.route.frame(response, waiting.correlation_id)
+        user, client, now_ms = context.user, bill.client_id, now_s * 1000
+        wait_ms: int = getattr(response, "throttle_time_ms", 0)
+        wait_ms = max(wait_ms, quotas.charge_time(user, client, bill.spent_s, now_ms))
+        if key == PRODUCE:
+            wait_ms = max(wait_ms, quotas.charge_produce(user, client, bill.request_bytes, now_ms))
+        parts = [] if response is None else waiting.route.frame(response, waiting.correlation_id)
+        if isinstance(response, FetchResponse):
+            fetch_wait_ms, is_sent = quotas.charge_fetch(user, client, sum(map(len, parts)), now_ms)
+            wait_ms = max(wait_ms, fetch_wait_ms)
+            if not is_sent:
+                response = FetchResponse(session_id=response.session_id)
+        if wait_ms:
+            self._throttle(wait_ms)
+            if response is not None and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = wait_ms
+                parts = waiting.route.frame(response, waiting.correlation_id)
+        return parts
+
+    def _throttle(self, wait_ms: int) -> None:
+        """Take nothing more of this client for a while."""
+        self.hold()
+        if self._mute is not None:
+            self._mute.cancel()
+        self._mute = asyncio.get_running_loop().call_later(wait_ms / 1000, self._unthrottle)
+
+    def _unthrottle(self) -> None:
+        self._mute = None
+        if not self.is_closing:
+            self._maybe_unhold()
 
     def _send(self, parts: list[Buffer]) -> None:
         for part in parts:
             self.write(part)
 
     def ended(self, error: Exception | None) -> None:
+        for waiting in self._waiting:
+            if waiting.parts is None and waiting.parked is not None and waiting.parked.on_abandoned is not None:
+                waiting.parked.on_abandoned()
         self._waiting.clear()
+        if self._mute is not None:
+            self._mute.cancel()
         self._server.connections.discard(self)
         if self._admitted:
             self._port.listener.leave(self.peer[0])
+            self._server.ports.seats.leave(self)
+
+    def waiting_for(self) -> list[int]:
+        """The APIs of the requests that are parked."""
+        return [waiting.route.key for waiting in self._waiting if waiting.parts is None]
+
+    def held_back(self) -> int:
+        """Answers that are ready and wait for those before them."""
+        return sum(waiting.parts is not None for waiting in self._waiting)
+
+    def last_heard_s(self) -> float:
+        """Asked from time to time, it sees whether anything came since."""
+        if self.bytes_received != self._heard_bytes:
+            self._heard_bytes, self._heard_s = self.bytes_received, asyncio.get_running_loop().time()
+        return self._heard_s
 
     def is_idle(self, now_s: float, limit_s: float) -> bool:
         """Nothing has come for too long, and nothing is owed."""
-        return not self._waiting and now_s - self._heard_s > limit_s
+        return now_s - self.last_heard_s() > limit_s and not self._waiting
 
-    def data_received(self, data: bytes) -> None:
-        self._heard_s = asyncio.get_running_loop().time()
-        super().data_received(data)
+
+def _check_size(key: int, version: int, size: int) -> None:
+    if key == PRODUCE and version >= PRODUCE_FROM:
+        return
+    largest = NAMES_BYTES_MAX if key in _NAMING else OTHER_BYTES_MAX
+    if size > largest:
+        raise RemoteProtocolError(f"a request {key} of {size} bytes, where {largest} is the most")

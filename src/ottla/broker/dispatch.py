@@ -10,21 +10,30 @@ version from the future is answered in version 0 with what there is, so that a n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.broker.api import Handle, Handler
-from ottla.wire import APIS, ApiKey, Buffer, Message, decoder, response_framer
+from ottla.broker.tallies import Framer, Tallies
+from ottla.wire import APIS, ApiKey, decoder, offers, response_framer
 from ottla.wire.table import Versions
 
-Framer = Callable[[Any, int], list[Buffer]]
 
+class Route:
+    """What to do with the requests of one API in one version. A class and no tuple: every request passes by here."""
 
-class Route(NamedTuple):
-    decode: Callable[..., Any]
-    handle: Handle
-    frame: Framer
-    version: int
+    __slots__ = ("count", "decode", "frame", "handle", "key", "times", "version")
+
+    def __init__(self, handler: Handler, version: int, tallies: Tallies) -> None:
+        api = APIS[handler.key]
+        self.key = int(handler.key)
+        self.version = version
+        self.count = 0
+        """Requests so far, for the metrics."""
+        self.decode: Callable[..., Any] = decoder(api.request, version)
+        self.handle: Handle = handler.handle
+        self.frame: Framer = tallies.counting(handler.key, response_framer(api.response, version))
+        self.times = tallies.times[self.key]
 
 
 class UnsupportedVersionError(RemoteProtocolError):
@@ -36,6 +45,7 @@ class Dispatch:
 
     def __init__(self, handlers: Iterable[Handler]) -> None:
         self.handlers = {handler.key: handler for handler in handlers}
+        self.tallies = Tallies(self.handlers)
         self._routes: dict[tuple[int, int], Route] = {}
 
     def route(self, key: int, version: int) -> Route:
@@ -45,10 +55,13 @@ class Dispatch:
             found = self._routes[key, version] = self._make(key, version)
         return found
 
+    def routes(self) -> list[Route]:
+        """Those that were taken so far."""
+        return list(self._routes.values())
+
     def offered(self) -> list[tuple[ApiKey, Versions]]:
         """Every API with the versions a client may use."""
-        known = ((key, APIS[key].offered) for key in sorted(self.handlers))
-        return [(key, versions) for key, versions in known if versions.low <= versions.high]
+        return offers(self.handlers)
 
     def _make(self, key: int, version: int) -> Route:
         handler = self.handlers.get(key)  # type: ignore[call-overload]  # an int is as good as the member it equals
@@ -57,8 +70,4 @@ class Dispatch:
         api = APIS[handler.key]
         if version not in api.offered:
             raise UnsupportedVersionError(f"{api.name} version {version}; offered are {api.offered}")
-        return Route(decoder(api.request, version), handler.handle, _framer(api.response, version), version)
-
-
-def _framer(response: type[Message], version: int) -> Framer:
-    return response_framer(response, version)
+        return Route(handler, version, self.tallies)

@@ -13,3 +13,12 @@ def error_code(error: Error) -> ErrorCode:
     if isinstance(error, CorruptionError):
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class RefusedError(Error):
+    """What is asked for cannot be; the code and the words that the client is told."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or "")
+        self.code = code
+        self.message = message

@@ -5,40 +5,50 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import uvloop
 
-from ottla.base.compiled import is_compiled
 from ottla.base.errors import Error
+from ottla.base.memory import settle
 from ottla.broker.config import BrokerConfig
 from ottla.broker.server import BrokerServer
 
 log = logging.getLogger(__name__)
 
 
-def run(config: BrokerConfig) -> int:
+Beside = Callable[[], AbstractAsyncContextManager[asyncio.Event]]
+"""What runs on the same loop, from before the broker until after it. The event tells that it failed."""
+
+
+def run(config: BrokerConfig, *, beside: Beside = lambda: nullcontext(asyncio.Event())) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
-    return uvloop.run(_serve(config))
+    return uvloop.run(_serve(config, beside))
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, beside: Beside) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server = BrokerServer(config)
     try:
-        await server.start()
+        async with beside() as failed:
+            try:
+                await server.start()
+                settle()
+                await _wait_any(stopping, server.failed, failed)
+            finally:
+                await server.stop()
     except (Error, OSError) as error:
         log.critical("cannot start: %s", error)
-        await server.stop()
         return 1
-    how = "compiled" if is_compiled() else "not compiled, so slower than it could be"
-    at = ", ".join(f"{port.config.host}:{port.listener.port}" for port in server.ports)
-    log.info("broker %d serves clients on %s (%s)", config.broker_id, at, how)
-    waits = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(server.failed.wait())]
+    return 1 if server.failed.is_set() or failed.is_set() else 0
+
+
+async def _wait_any(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
-    await server.stop()
-    return 1 if server.failed.is_set() else 0

@@ -9,10 +9,17 @@ from ottla.base.clock import Clock
 from ottla.base.scope import TaskScope
 from ottla.broker.cluster import ClusterView
 from ottla.broker.config import BrokerConfig
+from ottla.broker.configadmin import ConfigAdmin
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.fetchsessions import FetchSessions
+from ottla.broker.moving import Moving
+from ottla.broker.orders import Orders
 from ottla.broker.producerids import ProducerIds
+from ottla.broker.quotas import ClientQuotas
 from ottla.broker.topics import TopicAdmin
+from ottla.broker.vetting import Vetting
+from ottla.controller.controller import Controller
+from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.replica.replicas import Replicas
 
 
@@ -24,6 +31,13 @@ class Services(NamedTuple):
     dispatch: Dispatch
     cluster: ClusterView
     replicas: Replicas
+    orders: Orders
+    controller: Controller
     topics: TopicAdmin
+    moving: Moving
+    groups: GroupCoordinator
+    configs: ConfigAdmin
+    quotas: ClientQuotas
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
+    vetting: Vetting

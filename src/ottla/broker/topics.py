@@ -1,54 +1,26 @@
-"""Topics made and taken away: what is asked is checked here, written to the registry, and brought up by the controller.
+"""Topics made, grown and taken away: what is asked is planned (``topicplans``), written, and brought up by the controller.
 
-Anybody may write a topic; only the controller brings it up. Whoever asked is answered when its partitions have leaders
-here, or when the time is up: the topic is there then too, only not yet ready.
+Whoever asked is answered when the partitions have leaders here, or when the time is up: the topic is there then too, only
+not yet ready. Who has no time at all is told so at once, as with Kafka, and the topic comes nevertheless.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from ottla.base.errors import Error
 from ottla.base.scope import TaskScope
 from ottla.broker.cluster import ClusterView
 from ottla.broker.config import BrokerConfig
-from ottla.controller.controller import Controller
-from ottla.metadata.configs import check_topic_config
-from ottla.metadata.errors import InvalidConfigError, InvalidTopicError
-from ottla.metadata.ids import BrokerId, TopicId, topic_id_from
-from ottla.metadata.names import check_topic_collision, check_topic_name
-from ottla.metadata.placement import place_replicas, usable_racks
-from ottla.metadata.znodes.topics import ReplicaAssignment, TopicAssignment
-from ottla.registry import NodeExistsError, Registry, RegistryError
+from ottla.broker.topicplans import NewTopic, TopicError, on_demand, plan_partitions, plan_topic
+from ottla.controller.controller import Controller, NotControllerError
+from ottla.metadata.ids import BrokerId
+from ottla.metadata.image import Image, Topic
+from ottla.metadata.znodes.topics import TopicAssignment
+from ottla.registry import BadVersionError, NodeExistsError, Registry, RegistryError
 from ottla.wire import ErrorCode
 
-DEFAULT = -1
-ON_DEMAND_TIMEOUT_MS = 10_000
-
-
-class TopicError(Error):
-    """Why a topic is not made, or not taken away."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class NewTopic(NamedTuple):
-    name: str
-    partitions: int = DEFAULT
-    replication_factor: int = DEFAULT
-    assignments: Mapping[int, tuple[BrokerId, ...]] = {}
-    configs: Mapping[str, str] = {}
-
-
-class Made(NamedTuple):
-    topic_id: TopicId
-    assignment: TopicAssignment
+Done = Callable[[TopicError | None], None]
 
 
 class TopicAdmin:
@@ -65,155 +37,131 @@ class TopicAdmin:
         self._registry = registry
         self._controller = controller
         self._scope = scope
-        self._coming: set[str] = set()
+        self._coming: list[str] = []
 
     @property
     def is_controller(self) -> bool:
         return self._controller.is_active
 
-    def is_coming(self, name: str) -> bool:
-        """Somebody asked for it here, and it is not ready yet."""
-        return name in self._coming
+    @property
+    def _image(self) -> Image:
+        """What plans are made on: the controller's own knowledge is newer than what brokers have been told."""
+        return self._controller.image or self._cluster.image
 
-    def plan(self, topic: NewTopic) -> TopicAssignment:
-        """Where its partitions would be. Raises TopicError if it cannot be made."""
-        image = self._cluster.image
-        try:
-            check_topic_name(topic.name)
-        except InvalidTopicError as error:
-            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}") from error
-        if topic.name in image.topics:
-            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-        try:
-            check_topic_collision(topic.name, image.topics)
-        except InvalidTopicError as error:
-            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from error
-        try:
-            check_topic_config(topic.configs, self._config.sources)
-        except InvalidConfigError as error:
-            raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from error
-        placed = self._manual(topic) if topic.assignments else self._placed(topic)
-        return TopicAssignment(_new_topic_id(), {number: ReplicaAssignment(where) for number, where in placed.items()})
+    def is_going(self, name: str) -> bool:
+        """It is being deleted."""
+        return name in self._controller.deleting
 
-    def _manual(self, topic: NewTopic) -> Mapping[int, tuple[BrokerId, ...]]:
-        if topic.partitions != DEFAULT or topic.replication_factor != DEFAULT:
-            raise TopicError(
-                ErrorCode.INVALID_REQUEST,
-                "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the "
-                "same time.",
-            )
-        if sorted(topic.assignments) != list(range(len(topic.assignments))):
-            raise TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without a gap")
-        size = len(topic.assignments[0])
-        for number, replicas in topic.assignments.items():
-            unknown = [broker for broker in replicas if broker not in self._cluster.image.brokers]
-            if not replicas or len(set(replicas)) != len(replicas) or unknown or len(replicas) != size:
-                raise TopicError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"partition {number}: {list(replicas)} must be as many live brokers as the other partitions have, "
-                    "each once",
-                )
-        return topic.assignments
+    def plan(self, topic: NewTopic, beside: Collection[str] = ()) -> TopicAssignment:
+        """Where its partitions would be, with those ``beside`` it made too. Raises TopicError if it cannot be made."""
+        return plan_topic(topic, self._image, self._config, [*self._coming, *beside])
 
-    def _placed(self, topic: NewTopic) -> Mapping[int, tuple[BrokerId, ...]]:
-        partitions = self._config.num_partitions if topic.partitions == DEFAULT else topic.partitions
-        factor = (
-            self._config.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
-        )
-        if partitions <= 0:
-            raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
-        racks = self._cluster.image.racks()
-        if factor <= 0:
-            raise TopicError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
-        if factor > len(racks):
-            raise TopicError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Replication factor: {factor} larger than available brokers: {len(racks)}.",
-            )
-        return place_replicas(
-            usable_racks(racks),
-            partitions=partitions,
-            replication_factor=factor,
-            start=random.randrange(len(racks)),
-            shift=random.randrange(len(racks)),
-        )
+    def plan_partitions(self, name: str, count: int, assignments: Sequence[tuple[BrokerId, ...]] | None) -> Topic:
+        """The topic with more partitions. Raises TopicError if it cannot have them."""
+        if self.is_going(name):
+            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+        topic = self._image.topics.get(name)
+        if topic is None:
+            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return plan_partitions(topic, count, assignments, self._image)
 
-    def create(
-        self, topic: NewTopic, assignment: TopicAssignment, timeout_ms: int, done: Callable[[TopicError | None], None]
-    ) -> None:
+    def create(self, topic: NewTopic, assignment: TopicAssignment, timeout_ms: int, done: Done) -> None:
         """Write a topic that was planned; ``done`` hears when it is ready, or why it is not."""
-        self._coming.add(topic.name)
-        self._scope.spawn(self._create(topic, assignment, timeout_ms, done), name=f"creation of {topic.name}")
+        self._coming.append(topic.name)
+        self._spawn(self._create(topic, assignment, timeout_ms), done, f"creation of {topic.name}")
 
-    def create_on_demand(self, names: Sequence[str], done: Callable[[], None]) -> None:
-        """Make the topics that somebody mentioned. ``done`` is called soon, whether they are ready or not."""
+    def create_on_demand(self, names: Sequence[str], done: Callable[[Mapping[str, TopicError]], None]) -> None:
+        """Make the topics that somebody mentioned. ``done`` hears when they are ready, and which are not and why."""
+        errors: dict[str, TopicError] = {}
         left = set(names)
 
-        def one(name: str) -> None:
+        def one(name: str, error: TopicError | None) -> None:
+            if error is not None:
+                errors[name] = error
             left.discard(name)
             if not left:
-                done()
+                done(errors)
 
         for name in names:
             try:
-                topic = NewTopic(name)
+                topic = on_demand(name, self._config)
                 assignment = self.plan(topic)
-            except TopicError:
-                one(name)
+            except TopicError as error:
+                one(name, error)
                 continue
-            self.create(topic, assignment, ON_DEMAND_TIMEOUT_MS, lambda _error, name=name: one(name))  # type: ignore[misc]
+            self.create(topic, assignment, self._config.request_timeout_ms, lambda error, name=name: one(name, error))  # type: ignore[misc]
 
-    async def _create(
-        self, topic: NewTopic, assignment: TopicAssignment, timeout_ms: int, done: Callable[[TopicError | None], None]
+    def grow(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[tuple[BrokerId, ...]] | None,
+        timeout_ms: int,
+        done: Done,
     ) -> None:
+        """Give a topic more partitions; ``done`` hears when they are ready, or why they are not."""
+        self._spawn(self._grow(name, count, assignments, timeout_ms), done, f"growth of {name}")
+
+    def delete(self, name: str, timeout_ms: int, done: Done) -> None:
+        """Take a topic away; ``done`` hears when nothing is left of it."""
+        self._spawn(self._delete(name, timeout_ms), done, f"deletion of {name}")
+
+    def _spawn(self, deed: Awaitable[None], done: Done, name: str) -> None:
+        self._scope.spawn(self._do(deed, done), name=name)
+
+    async def _do(self, deed: Awaitable[None], done: Done) -> None:
         error: TopicError | None = None
+        try:
+            await deed
+        except TopicError as refusal:
+            error = refusal
+        except TimeoutError:
+            error = TopicError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
+        except NotControllerError as refusal:
+            error = TopicError(ErrorCode.NOT_CONTROLLER, str(refusal))
+        except RegistryError as failure:
+            error = TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))
+        finally:
+            done(error)
+
+    async def _create(self, topic: NewTopic, assignment: TopicAssignment, timeout_ms: int) -> None:
         try:
             await self._registry.topics.create(topic.name, assignment, topic.configs)
             await self._controller.topics_changed()
-            await self._ready(topic.name, len(assignment.partitions), timeout_ms)
         except NodeExistsError:
-            error = TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-        except TimeoutError:
-            error = TopicError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
-        except RegistryError as failure:
-            error = TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))
+            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.") from None
         finally:
-            self._coming.discard(topic.name)
-            done(error)
+            self._coming.remove(topic.name)
+        await self._until(lambda: self._is_led(topic.name, len(assignment.partitions)), timeout_ms)
 
-    async def _ready(self, name: str, partitions: int, timeout_ms: int) -> None:
-        """Wait until this broker knows a leader for every partition."""
+    async def _grow(
+        self, name: str, count: int, assignments: Sequence[tuple[BrokerId, ...]] | None, timeout_ms: int
+    ) -> None:
+        while True:
+            grown = self.plan_partitions(name, count, assignments)
+            try:
+                await self._controller.partitions_added(grown)
+            except BadVersionError:
+                continue  # somebody was faster; the controller knows what they made of it
+            break
+        await self._until(lambda: self._is_led(name, count), timeout_ms)
+
+    async def _delete(self, name: str, timeout_ms: int) -> None:
+        await self._registry.topics.request_deletion(name)
+        await self._controller.deletion_asked(name)
+        await self._until(lambda: name not in self._cluster.image.topics and not self.is_going(name), timeout_ms)
+
+    def _is_led(self, name: str, partitions: int) -> bool:
+        topic = self._cluster.image.topics.get(name)
+        return topic is not None and sum(state.has_leader for state in topic.states.values()) >= partitions
+
+    async def _until(self, ready: Callable[[], bool], timeout_ms: int) -> None:
+        """Wait until this broker knows; TimeoutError when the time is up, be it ready or not if there was none."""
+        if timeout_ms <= 0:
+            raise TimeoutError
         async with asyncio.timeout(timeout_ms / 1000):
-            while True:
-                topic = self._cluster.image.topics.get(name)
-                led = 0 if topic is None else sum(state.has_leader for state in topic.states.values())
-                if led >= partitions:
-                    return
+            while not ready():
                 changed = asyncio.Event()
                 self._cluster.when_changed(changed.set)
+                self._controller.when_acted(changed.set)
                 await changed.wait()
-
-    def delete(self, name: str, timeout_ms: int, done: Callable[[TopicError | None], None]) -> None:
-        self._scope.spawn(self._delete(name, timeout_ms, done), name=f"deletion of {name}")
-
-    async def _delete(self, name: str, timeout_ms: int, done: Callable[[TopicError | None], None]) -> None:
-        error: TopicError | None = None
-        try:
-            await self._registry.topics.request_deletion(name)
-            async with asyncio.timeout(timeout_ms / 1000):
-                while name in self._cluster.image.topics:
-                    changed = asyncio.Event()
-                    self._cluster.when_changed(changed.set)
-                    await changed.wait()
-        except TimeoutError:
-            error = TopicError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
-        except RegistryError as failure:
-            error = TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))
-        finally:
-            done(error)
-
-
-def _new_topic_id() -> TopicId:
-    while (drawn := topic_id_from(os.urandom(16))) is None:
-        pass
-    return drawn

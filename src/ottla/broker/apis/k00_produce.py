@@ -3,14 +3,24 @@
 acks 0     no answer; an error ends the connection, for there is no other way to tell
 acks 1     answered when this broker has the records
 acks -1    answered when every replica in sync has them, or when the time is up
+
+A batch that takes long to judge is judged in another thread; what its client sends behind it waits, so that nothing of one
+client overtakes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from ottla.base.errors import Error, RemoteProtocolError
 from ottla.broker.api import Answer, Handler, Operation, Parked, Resource
 from ottla.broker.context import Context
 from ottla.broker.errors import error_code
+from ottla.broker.stepwise import AT_ONCE_MAX, gradually
+from ottla.records import Codec
+from ottla.records.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC, MAGIC_AT
+from ottla.records.errors import LaboriousError
 from ottla.replica.partition import ALL, Partition
 from ottla.wire import ZERO_UUID, ApiKey, ErrorCode
 from ottla.wire.messages.k00_produce import (
@@ -20,12 +30,38 @@ from ottla.wire.messages.k00_produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 
-_FLOOR = 3
+_FLOOR: Final = 3
 """Versions 0 to 2 are offered for librdkafka's sake (see ``wire.apis``) and refused."""
-_ACKS = (0, 1, ALL)
+_ZSTD_FROM: Final = 7
+_LEADER_TOLD_FROM: Final = 10
+_CODEC_AT: Final = 22
+"""Where the lower byte of a batch's attributes is."""
+_ACKS: Final = (0, 1, ALL)
+_ADMIN: Final = "__admin_client"
+"""By this client id, Kafka's administrators mend what brokers keep in topics of their own."""
+_NOT_TRIED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors that come without the start of the log, as with Kafka: the log was not asked."""
+
+
+class _Laborious(NamedTuple):
+    """One partition's records that take long to judge."""
+
+    partition: Partition
+    name: str
+    data: bytes
+    response: PartitionProduceResponse
 
 
 class _Written:
@@ -39,41 +75,101 @@ class _Written:
         self.response = response
 
 
+class _Appending:
+    """What a produce has come to so far."""
+
+    __slots__ = ("failed", "laborious", "response", "waiting")
+
+    def __init__(self) -> None:
+        self.response = ProduceResponse()
+        self.waiting: list[_Written] = []
+        self.laborious: list[_Laborious] = []
+        self.failed = False
+
+
 def handle(ctx: Context, request: ProduceRequest) -> Answer:
     if ctx.version < _FLOOR:
         raise RemoteProtocolError(f"Produce version {ctx.version}")
-    acks = request.acks
-    waiting: list[_Written] = []
-    responses = []
-    failed = False
+    appending = _Appending()
+    named = 0
     for topic in request.topic_data:
-        partitions = []
+        named += 1 + len(topic.partition_data)
+    if named > AT_ONCE_MAX:
+        return _gradually(ctx, request, named, appending)
+    for topic in request.topic_data:
+        partitions = _topic_response(topic, appending)
         for data in topic.partition_data:
-            one = _append(ctx, topic.name, topic.topic_id, data, acks, waiting)
-            failed = failed or one.error_code != 0
-            partitions.append(one)
-        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
-    if acks == 0:
-        if failed:
-            raise RemoteProtocolError("a produce without acknowledgement failed")
+            partitions.append(_append(ctx, topic.name, topic.topic_id, data, request.acks, appending))
+    if request.acks == 0 and appending.failed and not appending.laborious:
+        raise RemoteProtocolError("a produce without acknowledgement failed")
+    return _answer(ctx, request, appending)
+
+
+def _gradually(ctx: Context, request: ProduceRequest, named: int, appending: _Appending) -> Answer:
+    """Without acknowledgement, what fails here fails unheard: its sender may be gone on to something else by then."""
+
+    def append(ctx: Context) -> Iterator[None]:
+        for topic in request.topic_data:
+            partitions = _topic_response(topic, appending)
+            for data in topic.partition_data:
+                partitions.append(_append(ctx, topic.name, topic.topic_id, data, request.acks, appending))
+                yield
+            yield
+
+    return gradually(ctx, named, append, lambda: _answer(ctx, request, appending))
+
+
+def _topic_response(topic: TopicProduceData, appending: _Appending) -> list[PartitionProduceResponse]:
+    partitions: list[PartitionProduceResponse] = []
+    appending.response.responses.append(
+        TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+    )
+    return partitions
+
+
+def _answer(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answer:
+    if appending.laborious:
+        return _Vetting(ctx, request, appending).parked
+    if request.acks == 0:
         return None
-    response = ProduceResponse(responses=responses)
-    return _Replicating(ctx, request.timeout_ms, waiting, response).parked if waiting else response
+    if appending.waiting:
+        return _Replicating(ctx, request.timeout_ms, appending.waiting, appending.response).parked
+    return appending.response
 
 
 def _append(
-    ctx: Context, name: str, topic_id: bytes, data: PartitionProduceData, acks: int, waiting: list[_Written]
+    ctx: Context, name: str, topic_id: bytes, data: PartitionProduceData, acks: int, appending: _Appending
 ) -> PartitionProduceResponse:
-    if acks not in _ACKS:
-        return PartitionProduceResponse(index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1)
+    response = _appended(ctx, name, topic_id, data, acks, appending)
+    if response.error_code:
+        appending.failed = True
+    return response
+
+
+def _appended(
+    ctx: Context, name: str, topic_id: bytes, data: PartitionProduceData, acks: int, appending: _Appending
+) -> PartitionProduceResponse:
     services = ctx.services
+    partition: Partition | None = None
     try:
         if topic_id != ZERO_UUID:
             name = services.replicas.topic_name(topic_id)
         partition = services.replicas.partition(name, data.index)
-        info = partition.append(bytes(data.records or b""), acks=acks, now_ms=services.clock.wall_ms())
+        records = data.records if isinstance(data.records, bytes) else bytes(data.records or b"")
+        if (code := _refusal(records, ctx.version)) is not None:
+            return _answered(ctx, name, data.index, code)
+        if acks not in _ACKS:
+            return _answered(ctx, name, data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+        if partition.is_internal and ctx.client_id != _ADMIN:
+            return _answered(ctx, name, data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        try:
+            info = partition.append(records, acks=acks, now_ms=services.clock.wall_ms())
+        except LaboriousError:
+            response = PartitionProduceResponse(index=data.index, base_offset=-1)
+            appending.laborious.append(_Laborious(partition, name, records, response))
+            return response
     except Error as error:
-        return _refused(ctx, name, data.index, error)
+        return _refused(ctx, name, data.index, error, partition, len(data.records or b""))
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=info.first_offset,
@@ -81,18 +177,41 @@ def _append(
         log_start_offset=info.log_start_offset,
     )
     if acks == ALL and not partition.is_replicated(info.last_offset + 1):
-        waiting.append(_Written(partition, info.last_offset + 1, response))
+        appending.waiting.append(_Written(partition, info.last_offset + 1, response))
     return response
 
 
-def _refused(ctx: Context, name: str, index: int, error: Error) -> PartitionProduceResponse:
+def _answered(ctx: Context, name: str, index: int, code: ErrorCode) -> PartitionProduceResponse:
+    ctx.services.dispatch.tallies.produce_refused(name, code)
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+
+def _refusal(records: bytes, version: int) -> ErrorCode | None:
+    """What may not be in a batch though the log could take it: formats of old, and a codec that older clients lack."""
+    if len(records) <= _CODEC_AT:
+        return None
+    magic = records[MAGIC_AT]
+    if magic < MAGIC:
+        return ErrorCode.INVALID_RECORD
+    if version < _ZSTD_FROM and magic == MAGIC and records[_CODEC_AT] & CODEC_MASK == Codec.ZSTD:
+        size = LOG_OVERHEAD + int.from_bytes(records[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big")
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if HEADER_BYTES <= size <= len(records) else None
+    return None
+
+
+def _refused(
+    ctx: Context, name: str, index: int, error: Error, partition: Partition | None, size: int
+) -> PartitionProduceResponse:
     code = error_code(error)
+    ctx.services.dispatch.tallies.produce_refused(name, code, size)
     response = PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=str(error))
+    if partition is not None and code not in _NOT_TRIED:
+        response.log_start_offset = partition.log.log_start_offset
     response.record_errors = [
         BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
         for at, message in getattr(error, "record_errors", ())
     ]
-    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and ctx.version >= _LEADER_TOLD_FROM:
         topic = ctx.services.cluster.image.topics.get(name)
         state = None if topic is None else topic.states.get(index)
         if state is not None:
@@ -100,11 +219,52 @@ def _refused(ctx: Context, name: str, index: int, error: Error) -> PartitionProd
     return response
 
 
+class _Vetting:
+    """A produce with batches that are judged in another thread before they are appended."""
+
+    def __init__(self, ctx: Context, request: ProduceRequest, appending: _Appending) -> None:
+        self.parked = Parked(holds=True)
+        self._ctx = ctx
+        self._request = request
+        self._waiting = appending.waiting
+        self._response = appending.response
+        ctx.services.scope.spawn(self._work(appending.laborious), name="judging a batch")
+
+    async def _work(self, laborious: list[_Laborious]) -> None:
+        for each in laborious:
+            await self._append(each)
+        if self._request.acks == 0:
+            self.parked.complete(None)
+        elif self._waiting:
+            replicating = _Replicating(self._ctx, self._request.timeout_ms, self._waiting, self._response)
+            replicating.parked.when_complete(self.parked.complete)
+        else:
+            self.parked.complete(self._response)
+
+    async def _append(self, each: _Laborious) -> None:
+        services, acks, partition, response = self._ctx.services, self._request.acks, each.partition, each.response
+        try:
+            now_ms = services.clock.wall_ms()
+            vetted = await services.vetting.vet(each.data, partition.log.rules, now_ms=now_ms)
+            info = partition.append(vetted, acks=acks, now_ms=services.clock.wall_ms())
+        except Error as error:
+            refused = _refused(self._ctx, each.name, response.index, error, each.partition, len(each.data))
+            response.error_code, response.error_message = refused.error_code, refused.error_message
+            response.record_errors, response.current_leader = refused.record_errors, refused.current_leader
+            response.log_start_offset = refused.log_start_offset
+            return
+        response.base_offset, response.log_append_time_ms = info.first_offset, info.log_append_time
+        response.log_start_offset = info.log_start_offset
+        if acks == ALL and not partition.is_replicated(info.last_offset + 1):
+            self._waiting.append(_Written(partition, info.last_offset + 1, response))
+
+
 class _Replicating:
     """A produce that waits for its records to be on every replica in sync, or for its time to be up."""
 
     def __init__(self, ctx: Context, timeout_ms: int, waiting: list[_Written], response: ProduceResponse) -> None:
-        self.parked = Parked()
+        self.parked = Parked(on_abandoned=self._stop_waiting)
+        self._ctx = ctx
         self._waiting = waiting
         self._response = response
         self._timer = ctx.services.loop.call_later(timeout_ms / 1000, self._time_out)
@@ -114,7 +274,10 @@ class _Replicating:
     def _look(self) -> None:
         for written in list(self._waiting):
             if not written.partition.is_leader:
-                written.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._fail(written, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif written.partition.is_under_min_isr:
+                # Nothing is acknowledged that too few have, and nobody knows when there will be more.
+                self._fail(written, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             elif not written.partition.is_replicated(written.end_offset):
                 continue
             self._waiting.remove(written)
@@ -125,10 +288,19 @@ class _Replicating:
 
     def _time_out(self) -> None:
         for written in self._waiting:
-            written.response.error_code = ErrorCode.REQUEST_TIMED_OUT
-            self._forget(written)
-        self._waiting.clear()
+            self._fail(written, ErrorCode.REQUEST_TIMED_OUT)
+        self._stop_waiting()
         self.parked.complete(self._response)
+
+    def _fail(self, written: _Written, code: ErrorCode) -> None:
+        written.response.error_code = code
+        self._ctx.services.dispatch.tallies.produce_refused(written.partition.where.topic, code)
+
+    def _stop_waiting(self) -> None:
+        self._timer.cancel()
+        for written in self._waiting:
+            written.partition.forget(self._look)
+        self._waiting.clear()
 
     def _forget(self, written: _Written) -> None:
         if all(other.partition is not written.partition for other in self._waiting):

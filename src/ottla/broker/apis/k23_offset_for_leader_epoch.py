@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.base.errors import Error
-from ottla.broker.api import Handler, Operation, Resource
+from ottla.broker.api import Answer, Handler, Operation, Resource
 from ottla.broker.context import Context
 from ottla.broker.errors import error_code
+from ottla.broker.stepwise import stepwise
 from ottla.wire import ApiKey
 from ottla.wire.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
@@ -16,15 +19,18 @@ from ottla.wire.messages.k23_offset_for_leader_epoch import (
 )
 
 
-def handle(ctx: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(ctx, topic.topic, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(ctx: Context, request: OffsetForLeaderEpochRequest) -> Answer:
+    response = OffsetForLeaderEpochResponse()
+
+    def fill(ctx: Context) -> Iterator[None]:
+        for topic in request.topics:
+            result = OffsetForLeaderTopicResult(topic=topic.topic)
+            response.topics.append(result)
+            for wanted in topic.partitions:
+                result.partitions.append(_answer(ctx, topic.topic, wanted))
+                yield
+
+    return stepwise(ctx, sum(len(topic.partitions) for topic in request.topics), response, fill)
 
 
 def _answer(ctx: Context, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
