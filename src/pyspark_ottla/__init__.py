@@ -1,0 +1,20 @@
+"""Ottla for Spark: ``spark.read.format("ottla")``, found by being installed.
+
+Spark imports every module named ``pyspark_*`` and registers its ``DefaultSource``. It reads and writes topics of any Kafka cluster,
+with the options of Spark's own Kafka connector and a few more (docs/spark.md), without a jar.
+
+    source      what Spark sees: schema, readers, writers
+    options     every option, checked once
+    offsets     where to start and to end: by offset, by time, relative
+    splitting   ranges to tasks
+    batch       a read that ends
+    stream      a read that goes on: limits, new and deleted partitions, what is committed to a group
+    sink        both ways of writing
+    sending     records on their way to brokers, and those that are refused
+    deadletters values that are malformed, to a topic of their own
+    filters     what of a condition is pushed down
+"""
+
+from pyspark_ottla.source import OttlaSource as DefaultSource
+
+__all__ = ["DefaultSource"]
