@@ -6,15 +6,16 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ottla.base.errors import ConfigError
-from ottla.cli.plan import KeeperPlan, plan_keepers, write_keepers
+from ottla.cli.plan import ClusterPlan, Wish, plan_cluster
 from ottla.cli.processes import end, identify, wait_gone
 from ottla.cli.state import TEMPORARY_PREFIX, State, locked
-from ottla.cli.supervisor import GRACE_S, Signals, StoppedError, Supervisor
+from ottla.cli.supervisor import GRACE_S, READY_TIMEOUT_S, Child, Signals, StoppedError, Supervisor, planned_again
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -23,23 +24,18 @@ INTERRUPTED = 128 + signal.SIGINT
 class UpRequest:
     """What the command line of ``ottla up`` asks for."""
 
-    folder: Path
-    host: str
-    keepers: int | None
-    keeper_port: int
-    keeper_settings: Mapping[str, str]
+    wish: Wish
     ephemeral: bool
     detach: bool
-    insecure: bool
 
 
 def up(request: UpRequest) -> int:
     """Start a cluster; stay with it unless it is to be detached. Gives the exit code of the process."""
     with Signals.caught() as signals:
-        with _claimed(request) as (state, plans):
+        with _claimed(request) as (state, plan):
             supervisor = Supervisor(state, signals)
             try:
-                supervisor.start(plans, insecure=request.insecure)
+                supervisor.start(plan.processes())
             except BaseException as error:
                 supervisor.stop()
                 state.forget()
@@ -49,7 +45,7 @@ def up(request: UpRequest) -> int:
             if request.detach:
                 state.supervisor = None
                 state.save()
-        print(_ready_line(plans), flush=True)
+        print(plan.ready_line(), flush=True)
         if request.detach:
             return 0
         code = supervisor.watch()
@@ -64,57 +60,63 @@ def down(folder: Path) -> int:
     if state is None:
         print(f"nothing runs in {folder}")
         return 0
-    running = len(state.alive())
+    known = state.identities()
+    running = sum(identity.is_alive() for identity in known)
     if state.supervisor is not None and state.supervisor.is_alive():
         # It stops its children and removes the file; what it leaves behind is ours to stop.
         state.supervisor.send(signal.SIGTERM)
         wait_gone([state.supervisor], 2 * GRACE_S)
-    killed = end(state.identities(), GRACE_S)
+    killed = [each for group in state.stopping_order() for each in end(group, GRACE_S)]
     state.forget()
     forced = f", {len(killed)} of them by force" if killed else ""
-    print(f"stopped {running} of {len(state.processes)} processes{forced}")
+    print(f"stopped {running} of {len(known)} processes{forced}")
     return 0
 
 
+def restart(folder: Path, role: str, number: int) -> int:
+    """Stop one process of a cluster if it runs, start it again, and wait until it serves."""
+    with Signals.caught() as signals, locked(folder):
+        state = State.load(folder)
+        known = [] if state is None else [each for each in state.processes if (each.role, each.id) == (role, number)]
+        if state is None or not known:
+            raise ConfigError(f"{folder}: no {role} {number} was started there")
+        before = known[0].identity
+        end([before], GRACE_S)
+        same = [each for each in state.processes if each.identity == before]
+        child = Child(planned_again(same))
+        state.processes = [each for each in state.processes if each not in same] + child.records()
+        state.save()
+        child.wait_serving(signals, time.monotonic() + READY_TIMEOUT_S)
+        print(f"{role} {number} serves on {known[0].address} (pid {child.identity.pid})")
+        return 0
+
+
 @contextlib.contextmanager
-def _claimed(request: UpRequest) -> Iterator[tuple[State, Sequence[KeeperPlan]]]:
+def _claimed(request: UpRequest) -> Iterator[tuple[State, ClusterPlan]]:
     """Take the folder for this cluster, with everything written that its processes will read."""
-    folder = request.folder.absolute()
+    asked = request.wish.folder
+    folder = asked.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--dir {request.folder}: cannot be made: {error.strerror}") from error
+        raise ConfigError(f"--dir {asked}: cannot be made: {error.strerror}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"--dir {request.folder}: this user cannot write to it")
+        raise ConfigError(f"--dir {asked}: this user cannot write to it")
     with locked(folder):
         before = State.load(folder)
         if before is not None and before.alive():
-            pids = ", ".join(str(process.identity.pid) for process in before.alive())
+            pids = ", ".join(str(pid) for pid in sorted({process.identity.pid for process in before.alive()}))
             raise ConfigError(
-                f"--dir {request.folder}: a cluster runs there already (pids {pids});"
-                f" stop it with: ottla down --dir {request.folder}"
+                f"--dir {asked}: a cluster runs there already (pids {pids}); stop it with: ottla down --dir {asked}"
             )
         if before is not None:
             before.forget()
         temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)) if request.ephemeral else None
         state = State(folder, identify(os.getpid()), temporary)
         try:
-            data = temporary or folder
-            plans = plan_keepers(
-                data,
-                count=request.keepers,
-                host=request.host,
-                port=request.keeper_port,
-                insecure=request.insecure,
-            )
-            write_keepers(plans, request.keeper_settings, insecure=request.insecure)
+            plan = plan_cluster(replace(request.wish, folder=temporary or folder))
             state.save()
         except BaseException:
             state.forget()
             raise
-        yield state, plans
-
-
-def _ready_line(plans: Sequence[KeeperPlan]) -> str:
-    keepers = ",".join(str(plan.client) for plan in plans)
-    return f"ready: bootstrap= keeper={keepers} console= rest="
+        yield state, plan

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ConfigError, Error
 
+if TYPE_CHECKING:
+    from ottla.keeper.config import KeeperConfig
+
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 BAD_CONFIG = 2
-log = logging.getLogger("ottla.keeper")
 
 
 class ServerRequest(NamedTuple):
@@ -25,11 +27,14 @@ class ServerRequest(NamedTuple):
     settings: Mapping[str, str] = {}
     insecure: bool = False
     verbose: bool = False
+    keeper: str | None = None
+    """The file of a keeper that runs in the broker's process."""
 
 
 def plain(arguments: Sequence[str]) -> ServerRequest | None:
-    """Read ``FILE [--set k=v]... [--insecure] [-v]``, or give None for anything that is not exactly that."""
+    """Read ``FILE [--set k=v]... [--keeper FILE] [--insecure] [-v]``, or give None for anything that is not that."""
     files: list[str] = []
+    keeper: str | None = None
     settings: dict[str, str] = {}
     flags: set[str] = set()
     words = iter(arguments)
@@ -41,26 +46,25 @@ def plain(arguments: Sequence[str]) -> ServerRequest | None:
             if not (key and separator):
                 return None
             settings[key] = value
+        elif word == "--keeper" and keeper is None:
+            keeper = next(words, None)
         elif word.startswith("-"):
             return None
         else:
             files.append(word)
     if len(files) != 1:
         return None
-    return ServerRequest(files[0], settings, "--insecure" in flags, bool(flags & {"-v", "--verbose"}))
+    return ServerRequest(files[0], settings, "--insecure" in flags, bool(flags & {"-v", "--verbose"}), keeper)
 
 
 def keeper(request: ServerRequest) -> int:
     """Run the keeper until it is told to stop; gives the exit code of the process."""
-    from ottla.keeper.config import KeeperConfig
-
     _log(request)
     try:
-        config = KeeperConfig.from_file(request.file, request.settings, insecure=request.insecure)
+        config = _keeper_config(request.file, request.settings, insecure=request.insecure)
     except ConfigError as error:
         print(f"ottla keeper: {request.file}: {error}", file=sys.stderr)
         return BAD_CONFIG
-    config.log_warnings(log)
 
     from ottla.keeper.main import run
 
@@ -77,21 +81,40 @@ def broker(request: ServerRequest) -> int:
 
     _log(request)
     logging.getLogger("ottla.registry.kazoostore").setLevel(logging.WARNING)  # kazoo tells of every connection
+    file = request.file
     try:
-        config = BrokerConfig.from_file(request.file, request.settings, insecure=request.insecure)
+        config = BrokerConfig.from_file(file, request.settings, insecure=request.insecure)
+        if request.keeper is not None:
+            file = request.keeper
+            keeper_config = _keeper_config(file, {}, insecure=request.insecure)
     except ConfigError as error:
-        print(f"ottla broker: {request.file}: {error}", file=sys.stderr)
+        print(f"ottla broker: {file}: {error}", file=sys.stderr)
         return BAD_CONFIG
+    log = logging.getLogger("ottla.broker")
     for name in config.unknown:
-        logging.getLogger("ottla.broker").warning("%s is no setting of a broker and has no effect", name)
+        log.warning("%s is no setting of a broker and has no effect", name)
+    for name, reason in config.inert.items():
+        log.warning("%s has no effect: %s", name, reason)
 
     from ottla.broker.main import run
 
     try:
-        return run(config)
+        if request.keeper is None:
+            return run(config)
+        from ottla.keeper.main import serving
+
+        return run(config, beside=lambda: serving(keeper_config))
     except Error as error:
         print(f"ottla broker: {request.file}: {error}", file=sys.stderr)
         return 1
+
+
+def _keeper_config(file: str, settings: Mapping[str, str], *, insecure: bool) -> KeeperConfig:
+    from ottla.keeper.config import KeeperConfig
+
+    config = KeeperConfig.from_file(file, settings, insecure=insecure)
+    config.log_warnings(logging.getLogger("ottla.keeper"))
+    return config
 
 
 def _log(request: ServerRequest) -> None:

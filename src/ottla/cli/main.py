@@ -11,6 +11,14 @@ import sys
 from typing import NoReturn
 
 
+class WithoutPandas:
+    """Arrow loads pandas wherever it is installed, which takes longer than many a query, and nothing that is printed needs it."""
+
+    def find_spec(self, fullname: str, _path: object, _target: object = None, /) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("not loaded for what is printed", name=fullname)
+
+
 def main() -> NoReturn:
     """Run one command and end the process with its exit code."""
     arguments = sys.argv[1:]
@@ -19,6 +27,8 @@ def main() -> NoReturn:
 
         if (request := launch.plain(arguments[1:])) is not None:
             sys.exit(launch.keeper(request) if arguments[0] == "keeper" else launch.broker(request))
+    if arguments[:1] == ["sql"]:
+        sys.meta_path.insert(0, WithoutPandas())
     from ottla.cli.app import app
 
     app.main(arguments, prog_name="ottla")

@@ -26,7 +26,7 @@ insecure = click.option(
 
 def settings(name: str, *, help: str) -> Callable[[F], F]:  # noqa: A002  as click names it
     """An option ``name k=v`` that may be given many times, and arrives as a dict."""
-    attribute = name.lstrip("-").replace("-", "_")
+    attribute = name.lstrip("-").replace("-", "_").lower()
     return click.option(name, f"{attribute}_settings", metavar="k=v", multiple=True, callback=_pairs, help=help)
 
 

@@ -1,112 +1,190 @@
-"""What ``ottla up`` is going to start: ports chosen, files written, nothing running yet."""
+"""What ``ottla up`` is going to start: ports chosen, files written, nothing running yet.
+
+One broker takes its only keeper into its own process: a laptop needs no more. More brokers, or more keepers, are processes
+each, for what is to survive the loss of one must not share it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.base.errors import ConfigError
-from ottla.base.properties import format_properties
+from ottla.cli.brokerplan import BrokerPlan, brokers_there, write_brokers
+from ottla.cli.keeperplan import KeeperPlan, keepers_there, write_keepers
 from ottla.cli.processes import free_ports, is_free
-from ottla.keeper.config import KeeperConfig
-from ottla.keeper.peers import PORT_MAX, Address, Peer
+from ottla.keeper.peers import PORT_MAX, Address
 
-DEFAULT_KEEPERS = 3
-_STORED = "keeper-[0-9]*/data/version-2"  # there as soon as a keeper has anything to lose
-# A cluster on one machine: all its clients share one address, and nobody waits for a slow network.
-_KEEPER_DEFAULTS = {"tickTime": "2000", "initLimit": "10", "syncLimit": "5", "maxClientCnxns": "0"}
+ENSEMBLE = 3
+"""Keepers, where nobody says how many: fewer would not survive the loss of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked for. A number that is None is left to us."""
+
+    folder: Path
+    host: str
+    brokers: int | None
+    broker_port: int
+    broker_settings: Mapping[str, str]
+    keepers: int | None
+    keeper_port: int
+    keeper_settings: Mapping[str, str]
+    insecure: bool
 
 
 @dataclass(frozen=True, slots=True)
-class KeeperPlan:
-    """One keeper to be: its folder and its addresses."""
+class Role:
+    """What a process is to a cluster."""
 
+    name: str
     id: int
-    folder: Path
-    client: Address
-    quorum: Address
-    election: Address
-    metrics: Address
+    address: Address
+    metrics: str | None = None
 
-    @property
-    def config_file(self) -> Path:
-        return self.folder / "zoo.cfg"
-
-    @property
-    def log_file(self) -> Path:
-        return self.folder / "keeper.log"
-
-    @property
-    def peer(self) -> Peer:
-        return Peer(self.id, self.quorum, self.election)
+    def __str__(self) -> str:
+        return f"{self.name} {self.id}"
 
 
-def plan_keepers(folder: Path, *, count: int | None, host: str, port: int, insecure: bool) -> list[KeeperPlan]:
-    """Choose folders and ports for ``count`` keepers, or for as many as the folder holds already."""
-    if not (insecure or Address(host, port).is_loopback):
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """One process to be: the arguments of ``ottla``, where its words go, and its roles."""
+
+    arguments: tuple[str, ...]
+    log_file: Path
+    roles: tuple[Role, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A whole cluster to be."""
+
+    keepers: Sequence[KeeperPlan]
+    brokers: Sequence[BrokerPlan]
+    insecure: bool
+
+    def processes(self) -> list[ProcessPlan]:
+        if len(self.brokers) == len(self.keepers) == 1:
+            (broker,), (keeper,) = self.brokers, self.keepers
+            arguments = ("broker", os.fspath(broker.config_file), "--keeper", os.fspath(keeper.config_file))
+            return [self._process(arguments, broker.log_file, _broker_role(broker), _keeper_role(keeper))]
+        return [
+            *(
+                self._process(("keeper", os.fspath(each.config_file)), each.log_file, _keeper_role(each))
+                for each in self.keepers
+            ),
+            *(
+                self._process(("broker", os.fspath(each.config_file)), each.log_file, _broker_role(each))
+                for each in self.brokers
+            ),
+        ]
+
+    def _process(self, arguments: tuple[str, ...], log_file: Path, *roles: Role) -> ProcessPlan:
+        return ProcessPlan((*arguments, *["--insecure"] * self.insecure), log_file, roles)
+
+    def ready_line(self) -> str:
+        brokers = ",".join(str(plan.address) for plan in self.brokers)
+        keepers = ",".join(str(plan.client) for plan in self.keepers)
+        return f"ready: bootstrap={brokers} keeper={keepers} console= rest="
+
+
+def parse_address(text: str) -> Address:
+    """What ``str`` makes of an address, back."""
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def plan_cluster(wish: Wish) -> ClusterPlan:
+    """Choose folders and ports, and write the files that the processes will read."""
+    if not (wish.insecure or Address(wish.host, 0).is_loopback):
         raise ConfigError(
-            f"--host {host}: can be reached from other machines, and there is no access control yet;"
+            f"--host {wish.host}: can be reached from other machines, and there is no access control yet;"
             " use a loopback address, or allow it with --insecure"
         )
-    count = _keeper_count(folder, count)
-    clients = free_ports(host, count) if port == 0 else list(range(port, port + count))
-    for client in clients:
-        if client > PORT_MAX:
-            raise ConfigError(
-                f"--keeper-port {port}: {count} keepers need ports up to {client}, and {PORT_MAX} is the last one"
+    brokers = _count("broker", brokers_there(wish.folder), wish.brokers, wish.folder, default=lambda: 1)
+    keepers = _count(
+        "keeper", keepers_there(wish.folder), wish.keepers, wish.folder, default=lambda: 1 if brokers == 1 else ENSEMBLE
+    )
+    broker_ports = _ports("broker", "--port", wish.host, wish.broker_port, brokers, taken=())
+    keeper_ports = _ports("keeper", "--keeper-port", wish.host, wish.keeper_port, keepers, taken=broker_ports)
+    taken = {*broker_ports, *keeper_ports}
+    spare = iter([port for port in free_ports(wish.host, 3 * keepers + brokers + len(taken)) if port not in taken])
+    plan = ClusterPlan(
+        [
+            KeeperPlan(
+                id=number,
+                folder=wish.folder / f"keeper-{number}",
+                client=Address(wish.host, port),
+                quorum=Address(wish.host, next(spare)),
+                election=Address(wish.host, next(spare)),
+                metrics=Address(wish.host, next(spare)),
             )
-        if not is_free(host, client):
-            raise ConfigError(
-                f"port {client} on {host} is taken; choose another with --keeper-port, or 0 for any that is free"
+            for number, port in enumerate(keeper_ports, 1)
+        ],
+        [
+            BrokerPlan(
+                id=_broker_id(wish, brokers, number),
+                folder=wish.folder / f"broker-{number}",
+                address=Address(wish.host, port),
+                metrics=Address(wish.host, next(spare)),
             )
-    spare = iter([port for port in free_ports(host, 4 * count) if port not in clients])
-    return [
-        KeeperPlan(
-            id=number,
-            folder=folder / f"keeper-{number}",
-            client=Address(host, client),
-            quorum=Address(host, next(spare)),
-            election=Address(host, next(spare)),
-            metrics=Address(host, next(spare)),
-        )
-        for number, client in enumerate(clients, 1)
-    ]
+            for number, port in enumerate(broker_ports, 1)
+        ],
+        wish.insecure,
+    )
+    write_keepers(plan.keepers, wish.keeper_settings, insecure=wish.insecure)
+    connect = ",".join(str(keeper.client) for keeper in plan.keepers)
+    write_brokers(plan.brokers, connect, wish.broker_settings, insecure=wish.insecure)
+    return plan
 
 
-def _keeper_count(folder: Path, asked: int | None) -> int:
-    """Keepers that voted once must be there again, or a majority could be one that knows nothing of the past."""
-    there = sorted(int(entry.parents[1].name.removeprefix("keeper-")) for entry in folder.glob(_STORED))
+def _broker_id(wish: Wish, brokers: int, number: int) -> int:
+    """The number of a broker, unless it has data of its own that go by another."""
+    given = wish.broker_settings.get("broker.id")
+    if given is None:
+        return number
+    if brokers > 1 or not given.isdecimal():
+        raise ConfigError(f"broker.id={given}: must be a number, and can be given where there is one broker only")
+    return int(given)
+
+
+def _count(what: str, there: list[int], asked: int | None, folder: Path, *, default: Callable[[], int]) -> int:
+    """Servers that hold data must be there again: what they know, the others may not."""
     if not there:
-        return DEFAULT_KEEPERS if asked is None else asked
+        return default() if asked is None else asked
     if there != list(range(1, len(there) + 1)):
         raise ConfigError(
-            f"{folder}: holds the keepers {there}, and some are missing; restore them or choose another --dir"
+            f"{folder}: holds the {what}s {there}, and some are missing; restore them or choose another --dir"
         )
     if asked not in (None, len(there)):
         raise ConfigError(
-            f"--keepers {asked}: {folder} holds {len(there)}, and their number cannot change; choose another --dir"
+            f"--{what}s {asked}: {folder} holds {len(there)}, and their number cannot change; choose another --dir"
         )
     return len(there)
 
 
-def write_keepers(plans: list[KeeperPlan], settings: Mapping[str, str], *, insecure: bool) -> None:
-    """Write ``zoo.cfg`` and ``myid`` of every keeper, and read them back as the keeper will."""
-    servers = {f"server.{plan.id}": str(plan.peer) for plan in plans} if len(plans) > 1 else {}
-    for plan in plans:
-        data = plan.folder / "data"
-        properties = {
-            **_KEEPER_DEFAULTS,
-            "dataDir": os.fspath(data.absolute()),
-            "clientPort": str(plan.client.port),
-            "clientPortAddress": plan.client.host,
-            "metricsProvider.httpHost": plan.metrics.host,
-            "metricsProvider.httpPort": str(plan.metrics.port),
-            **servers,
-            **settings,
-        }
-        data.mkdir(parents=True, exist_ok=True)
-        (data / "myid").write_text(f"{plan.id}\n", encoding="ascii")
-        plan.config_file.write_text(format_properties(properties.items()), encoding="utf-8")
-        KeeperConfig.from_file(plan.config_file, insecure=insecure)
+def _ports(what: str, option: str, host: str, first: int, count: int, *, taken: Sequence[int]) -> list[int]:
+    if first == 0:
+        return [port for port in free_ports(host, count + len(taken)) if port not in taken][:count]
+    ports = list(range(first, first + count))
+    for port in ports:
+        if port > PORT_MAX:
+            raise ConfigError(
+                f"{option} {first}: {count} {what}s need ports up to {ports[-1]}, and {PORT_MAX} is the last one"
+            )
+        if not is_free(host, port) or port in taken:
+            raise ConfigError(
+                f"port {port} on {host} is taken; choose another with {option}, or 0 for any that is free"
+            )
+    return ports
+
+
+def _broker_role(plan: BrokerPlan) -> Role:
+    return Role("broker", plan.id, plan.address, f"http://{plan.metrics}/metrics")
+
+
+def _keeper_role(plan: KeeperPlan) -> Role:
+    return Role("keeper", plan.id, plan.client, f"http://{plan.metrics}/metrics")

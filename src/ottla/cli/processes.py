@@ -79,7 +79,7 @@ def wait_gone(processes: Iterable[Identity], timeout_s: float) -> list[Identity]
 
 def is_free(host: str, port: int) -> bool:
     """Whether a server could listen there now."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+    with socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -88,8 +88,15 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def free_ports(host: str, count: int) -> list[int]:
-    """Ports that nobody uses, at random, below the range from which the system serves outgoing connections."""
+    """Ports that nobody uses, at random, below the range from which the system serves outgoing connections.
+
+    They are held until this process ends: nobody else who chooses gets one of them before it is listened on.
+    """
     try:
         highest = int(_EPHEMERAL.read_text(encoding="ascii").split()[0])
     except (OSError, ValueError):
@@ -99,9 +106,22 @@ def free_ports(host: str, count: int) -> list[int]:
     for port in random.SystemRandom().sample(candidates, len(candidates)):
         if len(chosen) == count:
             break
-        if is_free(host, port):
+        if _hold(host, port):
             chosen.append(port)
     return chosen
+
+
+def _hold(host: str, port: int) -> bool:
+    """Whether nobody had it. A server may bind what is bound already, as long as everybody allows that and nobody listens."""
+    holder = socket.socket(_family(host))
+    try:
+        holder.bind((host, port))
+    except OSError:
+        holder.close()
+        return False
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.detach()
+    return True
 
 
 def mode(host: str, port: int, timeout_s: float = 1.0) -> str | None:

@@ -32,6 +32,9 @@ class Process:
     identity: Identity
     address: str
     metrics: str | None = None
+    arguments: tuple[str, ...] = ()
+    """Of ``ottla``: how it was started, and how it is started again."""
+    log_file: str = ""
 
     def public(self) -> dict[str, object]:
         """What ``ottla status --json`` tells."""
@@ -64,7 +67,13 @@ class State:
                 supervisor=Identity(*stored["supervisor"]) if stored["supervisor"] else None,
                 temporary=Path(stored["temporary"]) if stored["temporary"] else None,
                 processes=[
-                    Process(**{**process, "identity": Identity(*process["identity"])})
+                    Process(
+                        **{
+                            **process,
+                            "identity": Identity(*process["identity"]),
+                            "arguments": tuple(process.get("arguments", ())),
+                        }
+                    )
                     for process in stored["processes"]
                 ],
             )
@@ -101,6 +110,12 @@ class State:
     def identities(self) -> list[Identity]:
         """Every process once, whatever number of roles it has."""
         return list(dict.fromkeys(process.identity for process in self.processes))
+
+    def stopping_order(self) -> list[list[Identity]]:
+        """The same, those that need others before those: a broker hands over and closes its session while keepers run."""
+        brokers = {process.identity for process in self.processes if process.role == "broker"}
+        known = self.identities()
+        return [[each for each in known if each in brokers], [each for each in known if each not in brokers]]
 
     def alive(self) -> list[Process]:
         """The processes that run now."""

@@ -10,7 +10,8 @@ import click
 
 from ottla.base.errors import Error
 from ottla.cli import options
-from ottla.cli.processes import mode
+from ottla.cli.plan import Role, parse_address
+from ottla.cli.serving import condition
 from ottla.cli.state import Process, State
 
 
@@ -37,6 +38,6 @@ def command(folder: Path, *, as_json: bool) -> None:
 def _condition(process: Process) -> str:
     if not process.identity.is_alive():
         return f"dead (was pid {process.identity.pid})"
-    host, _, port = process.address.rpartition(":")
-    serving = mode(host.strip("[]"), int(port)) or "does not serve"
+    role = Role(process.role, process.id, parse_address(process.address))
+    serving = condition(role) or "does not serve"
     return f"{serving:<14}  pid {process.identity.pid}" + (f"  {process.metrics}" if process.metrics else "")

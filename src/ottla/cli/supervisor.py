@@ -20,12 +20,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ottla.base.errors import Error
-from ottla.cli.plan import KeeperPlan
-from ottla.cli.processes import Identity, end, identify, mode
+from ottla.cli.plan import ProcessPlan, Role, parse_address
+from ottla.cli.processes import Identity, end, identify
+from ottla.cli.serving import condition
 from ottla.cli.state import Process, State
 
-READY_TIMEOUT_S = 60.0
-GRACE_S = 10.0
+READY_TIMEOUT_S = 180.0
+GRACE_S = 30.0
+LOOK_EVERY_S = 0.01
+ADOPTED_EVERY_S = 0.5
+"""How often to look after processes that ``ottla restart`` started, whose end nobody reports."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -68,85 +72,117 @@ class Signals:
         return any(number in _STOP_SIGNALS for number in received)
 
 
+class Child:
+    """A process that this one started, for as long as both live."""
+
+    def __init__(self, plan: ProcessPlan) -> None:
+        self.plan = plan
+        # -P: a folder named ottla in the current one must not be taken for the program.
+        with plan.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ottla", *plan.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.identity = identify(self._process.pid)
+
+    def records(self) -> list[Process]:
+        """What the folder is told of it."""
+        return [
+            Process(
+                role.name,
+                role.id,
+                self.identity,
+                str(role.address),
+                role.metrics,
+                self.plan.arguments,
+                str(self.plan.log_file),
+            )
+            for role in self.plan.roles
+        ]
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None  # which also takes away the remains
+
+    def wait(self) -> None:
+        self._process.wait()
+
+    def wait_serving(self, signals: Signals, deadline: float) -> None:
+        for role in self.plan.roles:
+            while condition(role) is None:
+                if self.has_ended():
+                    raise StartError(self.last_words())
+                if time.monotonic() > deadline:
+                    reason = f"does not serve after {READY_TIMEOUT_S:g} s; its log is {self.plan.log_file}"
+                    raise StartError(f"{role} (pid {self.identity.pid}) {reason}")
+                if signals.wait(LOOK_EVERY_S):
+                    raise StoppedError
+
+    def last_words(self) -> str:
+        code, log = self._process.returncode, self.plan.log_file
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+        said = f": {lines[-1]}" if lines and code >= 0 else ""
+        roles = " and ".join(map(str, self.plan.roles))
+        return f"{roles} (pid {self.identity.pid}) {how}{said} (log: {log})"
+
+
+def planned_again(records: Sequence[Process]) -> ProcessPlan:
+    """The plan of a process, from what the folder was told of it."""
+    roles = tuple(Role(each.role, each.id, parse_address(each.address), each.metrics) for each in records)
+    return ProcessPlan(records[0].arguments, Path(records[0].log_file), roles)
+
+
 class Supervisor:
     """The processes of one cluster, as long as this process watches over them."""
 
     def __init__(self, state: State, signals: Signals) -> None:
         self._state = state
         self._signals = signals
-        self._children: dict[Identity, tuple[subprocess.Popen[bytes], KeeperPlan]] = {}
+        self._children: list[Child] = []
 
-    def start(self, plans: Sequence[KeeperPlan], *, insecure: bool) -> None:
-        """Start every keeper and wait until each one serves clients."""
+    def start(self, plans: Sequence[ProcessPlan]) -> None:
+        """Start every process and wait until each one serves."""
         for plan in plans:
-            self._start_keeper(plan, insecure=insecure)
+            child = Child(plan)
+            self._children.append(child)
+            self._state.processes += child.records()
+            self._state.save()
         deadline = time.monotonic() + READY_TIMEOUT_S
-        for identity, (child, plan) in self._children.items():
-            self._wait_serving(identity, child, plan, deadline)
+        for child in self._children:
+            child.wait_serving(self._signals, deadline)
 
     def watch(self) -> int:
         """Stay until somebody asks to stop, or until nothing is left to watch."""
-        while self._children:
-            if self._signals.wait(None):
-                return 0
-            for identity, (child, plan) in list(self._children.items()):
-                if child.poll() is not None:
-                    del self._children[identity]
-                    print(f"keeper {plan.id} {_last_words(child, plan.log_file)}", file=sys.stderr, flush=True)
-        print("every process of the cluster has ended", file=sys.stderr)
-        return 1
+        while not self._signals.wait(None if self._children else ADOPTED_EVERY_S):
+            for child in [child for child in self._children if child.has_ended()]:
+                self._children.remove(child)
+                print(child.last_words(), file=sys.stderr, flush=True)
+            if not self._children and not self._known().alive():
+                print("every process of the cluster has ended", file=sys.stderr)
+                return 1
+        return 0
 
     def stop(self) -> None:
-        """Stop all children: at leisure at first, at once when somebody insists."""
-        identities = self._state.identities()
-        for identity in identities:
-            identity.send(signal.SIGTERM)
-        deadline = time.monotonic() + GRACE_S
+        """Stop all processes: at leisure at first, at once when somebody insists."""
         insisted = False
-        while not insisted and time.monotonic() < deadline and self._any_running():
-            insisted = self._signals.wait(0.05)
-        end(identities, 0)
-        for child, _ in self._children.values():
+        for identities in self._known().stopping_order():
+            for identity in identities:
+                identity.send(signal.SIGTERM)
+            deadline = time.monotonic() + GRACE_S
+            while not insisted and time.monotonic() < deadline and self._any_running(identities):
+                insisted = self._signals.wait(0.05)
+            end(identities, 0)
+        for child in self._children:
             child.wait()
 
-    def _any_running(self) -> bool:
-        # poll() also takes away the remains of children that have ended.
-        running = [child for child, _ in self._children.values() if child.poll() is None]
-        return bool(running)
+    def _known(self) -> State:
+        """What runs now: since the start, somebody may have started a process again."""
+        return State.load(self._state.folder) or self._state
 
-    def _start_keeper(self, plan: KeeperPlan, *, insecure: bool) -> None:
-        # -P: a folder named ottla in the current one must not be taken for the program.
-        command = [sys.executable, "-P", "-m", "ottla", "keeper", os.fspath(plan.config_file)]
-        with plan.log_file.open("ab") as log:
-            child = subprocess.Popen(
-                command + ["--insecure"] * insecure,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        identity = identify(child.pid)
-        self._children[identity] = child, plan
-        metrics = f"http://{plan.metrics}/metrics"
-        self._state.processes.append(Process("keeper", plan.id, identity, str(plan.client), metrics))
-        self._state.save()
-
-    def _wait_serving(
-        self, identity: Identity, child: subprocess.Popen[bytes], plan: KeeperPlan, deadline: float
-    ) -> None:
-        while mode(*plan.client) is None:
-            if child.poll() is not None:
-                raise StartError(f"keeper {plan.id} {_last_words(child, plan.log_file)}")
-            if time.monotonic() > deadline:
-                reason = f"does not serve after {READY_TIMEOUT_S:g} s; its log is {plan.log_file}"
-                raise StartError(f"keeper {plan.id} (pid {identity.pid}) {reason}")
-            if self._signals.wait(0.02):
-                raise StoppedError
-
-
-def _last_words(child: subprocess.Popen[bytes], log: Path) -> str:
-    code = child.returncode
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    said = f": {lines[-1]}" if lines and code >= 0 else ""
-    return f"(pid {child.pid}) {how}{said} (log: {log})"
+    def _any_running(self, identities: Sequence[Identity]) -> bool:
+        for child in self._children:
+            child.has_ended()
+        return any(identity.is_alive() for identity in identities)

@@ -10,13 +10,19 @@ import click
 from ottla.base.errors import Error
 from ottla.cli import options
 from ottla.cli.cluster import UpRequest, up
+from ottla.cli.plan import Wish
 
 PORT = click.IntRange(0, 65535)
 
 
 @click.command("up")
-@click.option("--brokers", metavar="N", type=click.IntRange(0), default=0, help="Brokers; this version has none yet.")
-@click.option("--keepers", metavar="M", type=click.IntRange(1, 255), help="Keepers; three, or as many as DIR holds.")
+@click.option("--brokers", metavar="N", type=click.IntRange(0), help="Brokers; one, or as many as DIR holds.")
+@click.option(
+    "--keepers",
+    metavar="M",
+    type=click.IntRange(1, 255),
+    help="Keepers; one, inside the only broker, or three, or as many as DIR holds.",
+)
 @options.folder
 @click.option("--host", metavar="H", default="127.0.0.1", help="Address that every process listens on.")
 @click.option("--port", metavar="P", type=PORT, default=9092, help="Port of the first broker; 0 takes free ones.")
@@ -33,11 +39,11 @@ PORT = click.IntRange(0, 65535)
 @options.insecure
 def command(
     *,
-    brokers: int,
+    brokers: int | None,
     keepers: int | None,
     folder: Path,
     host: str,
-    port: int,  # noqa: ARG001  of brokers, which are to come
+    port: int,
     keeper_port: int,
     console_port: int | None,
     no_console: bool,
@@ -55,28 +61,21 @@ def command(
     """
     if console_port is not None and no_console:
         raise click.UsageError("--console-port and --no-console exclude each other")
-    if brokers:
-        raise click.UsageError(
-            "--brokers: brokers are not part of this version yet; use --brokers 0, which starts keepers"
-        )
-    without_effect = {
-        "--set": set_settings,
-        "--console-port": console_port is not None,
-        "--rest-port": rest_port is not None,
-    }
-    for name, given in without_effect.items():
-        if given:
+    for name, port_given in {"--console-port": console_port, "--rest-port": rest_port}.items():
+        if port_given is not None:
             click.echo(f"ottla up: {name} has no effect: nothing that it applies to runs yet", err=True)
-    request = UpRequest(
+    wish = Wish(
         folder=folder,
         host=host,
+        brokers=brokers,
+        broker_port=port,
+        broker_settings=set_settings,
         keepers=keepers,
         keeper_port=keeper_port,
         keeper_settings=keeper_set_settings,
-        ephemeral=ephemeral,
-        detach=detach,
         insecure=insecure,
     )
+    request = UpRequest(wish=wish, ephemeral=ephemeral, detach=detach)
     try:
         sys.exit(up(request))
     except (Error, OSError) as error:
