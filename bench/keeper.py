@@ -9,7 +9,6 @@ up by itself; it is run a second time on the same servers, since a JVM goes on t
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -19,8 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.arguments import arguments
 from bench.client import CREATE, EXISTS, Client, buffer, create_body
-from ottla.base.compiled import is_compiled
 from tests.peers import OttlaKeepers, RealZooKeeper
 from tests.peers.ensemble import Ensemble
 
@@ -56,15 +55,7 @@ def ottla(size: int, home: Path) -> Ensemble:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The keeper beside ZooKeeper.")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--only", default="start,load,failover,size")
-    args = parser.parse_args()
-    if not is_compiled():
-        sys.exit(
-            "bench: Ottla is not compiled, and would be measured at less than it is: make setup needs a C compiler"
-        )
+    args = arguments("The keeper beside ZooKeeper.", "start,load,failover,size")
     parts = args.only.split(",")
     if "start" in parts:
         bench_start(args.rounds)

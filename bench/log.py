@@ -58,7 +58,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             config = LogConfig(segment_bytes=64 << 20, file_delete_delay_ms=0, retention_bytes=128 << 20)
             loading = Loading(Path(folder), TopicPartition("bench", 0), config, Health(Path(folder)))
-            log, _ = load_log(loading, now_ms=NOW_MS, lower_recovery_point=lambda: None)
+            log, _ = load_log(loading, now_ms=NOW_MS, write_checkpoints=lambda: None)
 
             def append(log=log, batch=batch) -> None:
                 log.append_as_leader(batch, leader_epoch=1, now_ms=NOW_MS)

@@ -1,0 +1,90 @@
+"""What grows: idle connections, partitions, and the time to open many logs."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.brokers import Contestant, Kafka39, Ottla, cpu_s
+
+CONNECTIONS = 10_000
+MANY_PARTITIONS = 10_000
+OPENED_PARTITIONS = 1_000
+REQUESTS = 3_000
+API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+"""Size, key, version, correlation id, no client id."""
+
+Running = Callable[[type[Contestant]], AbstractContextManager[Contestant]]
+
+
+def bench(running: Running) -> None:
+    print("\n| sizes | figure | goal |\n|---|---|---|", flush=True)
+    with running(Ottla) as broker:
+        print(
+            f"| resident with {CONNECTIONS:,} idle connections | {_connected_mb(broker):.0f} MB | 150 MB |", flush=True
+        )
+    with running(Ottla) as broker:
+        few = _request_us(broker, "few", 1)
+        many = _request_us(broker, "many", MANY_PARTITIONS)
+        print(
+            f"| processor time of a produce, to 1 partition of 1 and of {MANY_PARTITIONS:,} | {few:.0f} and {many:.0f} µs | the same |",
+            flush=True,
+        )
+    theirs, ours = (_reopened_s(running, kind) for kind in (Kafka39, Ottla))
+    print(
+        f"| {OPENED_PARTITIONS:,} partitions with data opened | {ours:.2f} s, Kafka 3.9.1 {theirs:.2f} s | twice Kafka's |",
+        flush=True,
+    )
+
+
+def _connected_mb(broker: Contestant) -> float:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    held = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(CONNECTIONS)]
+    try:
+        # The kernel takes a connection before the broker does: the last one's answer says that it has all of them.
+        held[-1].sendall(API_VERSIONS)
+        if not held[-1].recv(4):
+            raise RuntimeError("the broker does not hold as many")
+        return broker.resident_mb()
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def _request_us(broker: Contestant, topic: str, partitions: int) -> float:
+    """What one record at a time to one partition of a topic takes of the broker: librdkafka itself looks at all of them."""
+    _make(broker, topic, partitions)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "1", "linger.ms": 0})
+    producer.produce(topic, b"warm", partition=0)
+    producer.flush(60)
+    begin_s = cpu_s(broker.broker.pid)
+    for _ in range(REQUESTS):
+        producer.produce(topic, b"value", partition=0)
+        producer.flush(60)
+    return (cpu_s(broker.broker.pid) - begin_s) / REQUESTS * 1e6
+
+
+def _reopened_s(running: Running, kind: type[Contestant]) -> float:
+    """From start to the first answer, with a record in every partition, after a clean stop."""
+    with running(kind) as broker:
+        _make(broker, "opened", OPENED_PARTITIONS)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "1"})
+        for number in range(OPENED_PARTITIONS):
+            producer.produce("opened", b"value", partition=number)
+        if producer.flush(120):
+            raise RuntimeError("not all records were delivered")
+        broker.broker.stop(60)
+        broker.start()
+        return broker.ready_s
+
+
+def _make(broker: Contestant, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (made,) = admin.create_topics([NewTopic(topic, partitions)], operation_timeout=120, request_timeout=180).values()
+    made.result(180)
