@@ -24,6 +24,7 @@ def _finder(path: str) -> FileFinder:
 
 def prefer_sources() -> None:
     if not COMPILED and _finder not in sys.path_hooks:
-        assert "ottla" not in sys.modules, "too late"
+        loaded = [module.__file__ or "" for name, module in sys.modules.items() if name.partition(".")[0] == "ottla"]
+        assert all(file.endswith(".py") for file in loaded), "too late"  # pytest has loaded our plugin
         sys.path_hooks.insert(0, _finder)
         sys.path_importer_cache.clear()

@@ -54,7 +54,7 @@ class PowerDisk:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._child.stdin.close()
-        self._child.wait(10)
+        self._child.wait(120)
         self._child.stdout.close()
 
 

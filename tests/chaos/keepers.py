@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.chaos.client import Address
 from tests.chaos.namespaces import Network, inside_network, ip
-from tests.peers import OttlaKeepers
+from tests.peers import Ensemble, OttlaKeepers, RealZooKeeper
 from tests.peers.maven import CHECKOUT
 from tests.peers.words import mode
 
@@ -31,16 +31,15 @@ class Sabotaged(OttlaKeepers):
         return [sys.executable, "-m", "tests.chaos.sabotage", self._mistake, *command[command.index("keeper") :]]
 
 
-class Islands(Sabotaged):
-    """Three servers, each on a computer of its own."""
+class OnIslands(Ensemble):
+    """Servers that are moved, each to a computer of its own; ``more`` is what their commands take for that."""
 
-    def __init__(
-        self, network: Network, folder: Path, *, settings: Mapping[str, str], mistake: str | None = None
-    ) -> None:
-        super().__init__(folder, settings=settings, mistake=mistake)
+    network: Network
+
+    def move(self, network: Network, *more: str) -> None:
         self.network = network
         for index, server in enumerate(self.servers):
-            server.command = [*network.computers[index].enter, *server.command, "--insecure"]
+            server.command = [*network.computers[index].enter, *server.command, *more]
             config = self.folder(index) / "zoo.cfg"
             config.write_text("".join(_relocated(line) for line in config.read_text().splitlines(keepends=True)))
 
@@ -61,6 +60,24 @@ class Islands(Sabotaged):
     def _mode(self, index: int) -> str | None:
         with inside_network(self.network.computers[index]):
             return mode(self.client_ports[index])
+
+
+class Islands(OnIslands, Sabotaged):
+    """Three servers of ours, each on a computer of its own."""
+
+    def __init__(
+        self, network: Network, folder: Path, *, settings: Mapping[str, str], mistake: str | None = None
+    ) -> None:
+        super().__init__(folder, settings=settings, mistake=mistake)
+        self.move(network, "--insecure")
+
+
+class ZooKeeperIslands(OnIslands, RealZooKeeper):
+    """Three servers of Apache ZooKeeper, likewise."""
+
+    def __init__(self, network: Network, folder: Path, *, settings: Mapping[str, str]) -> None:
+        super().__init__(3, folder, settings=settings)
+        self.move(network)
 
 
 def _relocated(line: str) -> str:

@@ -170,14 +170,23 @@ class Load:
 
     def start(self) -> Self:
         self.history.happened("load", "note", "clock", {"wall_ms": time.time_ns() / 1e6})
-        assert self._setup.connect(deadline=time.monotonic() + 30), "no server takes a client"
-        self._setup.call(*(create(path) for path in (ROOT, QUEUE, SHORT_LIVED, *REGISTERS)))
-        self._setup.end()
+        self._set_up(time.monotonic() + 120)
         for worker in self.workers:
             worker.start()
         return self
 
-    def wait_acked(self, more: int, *, timeout_s: float = 30) -> None:
+    def _set_up(self, deadline: float) -> None:
+        """Somebody answers in the end, however long a silence the load bears. What is there already stays."""
+        while self._setup.connect(deadline=deadline):
+            try:
+                self._setup.call(*(create(path) for path in (ROOT, QUEUE, SHORT_LIVED, *REGISTERS)))
+            except DisconnectedError:
+                continue
+            self._setup.end()
+            return
+        raise TimeoutError("no server takes a client")
+
+    def wait_acked(self, more: int, *, timeout_s: float = 120) -> None:
         """Until that many writes more have been acknowledged."""
         target = self.acked + more
         wait_until(lambda: self.acked >= target, timeout_s=timeout_s, what=f"{more} more writes acknowledged")
@@ -189,7 +198,7 @@ class Load:
             if worker.is_alive():
                 worker.join(60)
 
-    def finish(self, *, timeout_s: float = 30) -> None:
+    def finish(self, *, timeout_s: float = 120) -> None:
         """End the load: every client catches up with the ensemble, then closes its session."""
         self.stop()
         deadline = time.monotonic() + timeout_s

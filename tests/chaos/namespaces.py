@@ -28,7 +28,7 @@ class Holder:
         self._kinds = kinds
         self._child = subprocess.Popen(["unshare", *kinds, "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         try:
-            wait_until(self._is_inside, timeout_s=10, what="new namespaces")
+            wait_until(self._is_inside, timeout_s=120, what="new namespaces")
         except BaseException:
             self.close()
             raise
@@ -58,7 +58,7 @@ class Holder:
     def close(self) -> None:
         assert self._child.stdin is not None
         self._child.stdin.close()
-        self._child.wait(10)
+        self._child.wait(120)
 
 
 @contextmanager

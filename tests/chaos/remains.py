@@ -11,7 +11,7 @@ from ottla.keeper.proto.records import STAT, Stat
 from ottla.keeper.proto.txns import Txn, decode_txn
 from ottla.keeper.server.tree import DataTree, pack_stat
 from ottla.keeper.store import DataDir
-from ottla.keeper.store.entries import LogReader
+from ottla.keeper.store.logreader import LogReader
 from tests.chaos.model import text
 
 Nodes = Mapping[str, tuple[str, Stat]]

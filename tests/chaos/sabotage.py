@@ -1,6 +1,7 @@
 """Our server with a deliberate mistake in it, for tests that show that the witness notices.
 
     python -m tests.chaos.sabotage MISTAKE keeper FILE.cfg
+    python -m tests.chaos.sabotage MISTAKE broker FILE.properties
 
 Each mistake replaces one function of the product in this process, and names the guarantee it breaks.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests import sources
 
@@ -26,7 +27,10 @@ from ottla.keeper.quorum.messages import Commit
 from ottla.keeper.server.clients import Client
 from ottla.keeper.server.frontend import Frontend
 from ottla.keeper.server.sessions import SessionTracker
+from ottla.log import files, loader, segment
+from ottla.log.producers import ProducerState
 from ottla.net import FrameReader
+from ottla.replica.leadership import Leadership
 
 
 def replace(owner: object, name: str, by: Callable[..., object]) -> None:
@@ -118,6 +122,35 @@ def expire_early() -> None:
     replace(SessionTracker, "_track", impatient)
 
 
+def write_later() -> None:
+    """L1: acknowledge what is not even in the page cache; each batch is written when the next one comes."""
+    real = files.write_at
+    pending: list[tuple[int, list[bytes], int]] = []
+
+    def late(fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
+        if pending:
+            real(*pending.pop())
+        pending.append((fd, [bytes(part) for part in parts], position))
+        return sum(map(len, parts))
+
+    replace(segment, "write_at", late)
+
+
+def forget_producers() -> None:
+    """L16: what is known of producers is kept in memory only."""
+
+    def nothing(producers: ProducerState, *_: object, end: int, now_ms: int, **__: object) -> int:
+        producers.reset((), end, now_ms=now_ms)
+        return -1
+
+    replace(loader, "load_producers", nothing)
+
+
+def acknowledge_alone() -> None:
+    """L1: acknowledge what no follower has fetched."""
+    replace(Leadership, "replicated_to", lambda _leadership, end_offset: end_offset)
+
+
 MISTAKES: dict[str, Callable[[], None]] = {
     mistake.__name__: mistake
     for mistake in (
@@ -128,6 +161,9 @@ MISTAKES: dict[str, Callable[[], None]] = {
         sync_alone,
         tell_late,
         expire_early,
+        write_later,
+        forget_producers,
+        acknowledge_alone,
     )
 }
 

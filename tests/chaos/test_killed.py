@@ -55,7 +55,6 @@ def kill_all(tmp_path: Path, rounds: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_two_of_five_are_killed_together(tmp_path: Path) -> None:
     with trial(OttlaKeepers(5, tmp_path, settings=SMALL_TICKS), tmp_path) as (keepers, load):
         for _ in range(12):
@@ -69,7 +68,6 @@ def test_two_of_five_are_killed_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("observers", [0, 1])
 def test_servers_are_restarted_one_by_one(tmp_path: Path, observers: int) -> None:
     ensemble = OttlaKeepers(3, tmp_path, settings=SMALL_TICKS, observers=observers)
@@ -98,7 +96,6 @@ def test_a_follower_is_killed_while_it_synchronizes(tmp_path: Path, commit_log_c
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_writes_succeed_again_within_a_second(tmp_path: Path) -> None:
     with OttlaKeepers(3, tmp_path, settings=DEFAULT_TICKS) as keepers:
         figures = measure(keepers)

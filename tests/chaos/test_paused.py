@@ -23,7 +23,6 @@ def test_the_leader_is_paused_again_and_again(tmp_path: Path, factor: float) -> 
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_a_follower_is_paused_again_and_again(tmp_path: Path) -> None:
     with trial(OttlaKeepers(3, tmp_path, settings=SMALL_TICKS), tmp_path, silence_s=1.0) as (keepers, load):
         for factor in [0.5, 1.1, 3.0] * 4:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.client import Client, DisconnectedError, create, exists
+from tests.chaos.client import Client, DisconnectedError, create, exists, sync
 from tests.chaos.history import History
 from tests.chaos.trial import SMALL_TICKS, TICK_MS, addresses, data_of, judge, newest_zxid, revive, wait_level
 from tests.peers import OttlaKeepers, wait_until
 
 TIMEOUT_MS = 2000
-LATE_MS = 2 * TICK_MS + 1500
+LATE_MS = 2 * TICK_MS + 10_000
 """Two ticks, and what a busy machine adds."""
 
 
@@ -26,12 +26,15 @@ def history(tmp_path: Path) -> History:
 def test_a_silent_session_ends_in_time(tmp_path: Path, history: History) -> None:
     with OttlaKeepers(3, tmp_path, settings=SMALL_TICKS) as keepers:
         silent, watcher = connected(keepers, history)
+        sent = time.monotonic()
         silent.call(create("/e", flags=1))
         heard = time.monotonic()
         silent.disconnect()
-        silent_ms = (wait_gone(watcher, "/e") - heard) * 1000
-        assert TIMEOUT_MS <= silent_ms <= TIMEOUT_MS + LATE_MS
-        assert silent.connect(deadline=time.monotonic() + 10)
+        watcher.call(sync())  # its server may not have heard of the node yet
+        gone = wait_gone(watcher, "/e")
+        assert (gone - sent) * 1000 >= TIMEOUT_MS
+        assert (gone - heard) * 1000 <= TIMEOUT_MS + LATE_MS
+        assert silent.connect(deadline=time.monotonic() + 120)
         assert silent.sessions == 2, "the old session is no more"
         finish(keepers, history, tmp_path, silent, watcher)
 
@@ -43,6 +46,7 @@ def test_a_new_leader_starts_the_clock_anew(tmp_path: Path, history: History) ->
         silent.call(create("/e", flags=1))
         heard = time.monotonic()
         silent.disconnect()
+        watcher.call(sync())
         time.sleep(TIMEOUT_MS / 2000)  # half of its time
         leader = keepers.leader()
         killed = time.monotonic()
@@ -62,7 +66,7 @@ def test_a_session_moves_just_in_time(tmp_path: Path, history: History) -> None:
         for _ in range(6):
             silent.disconnect()
             time.sleep(0.6 * TIMEOUT_MS / 1000)
-            assert silent.connect(deadline=time.monotonic() + 10)
+            assert silent.connect(deadline=time.monotonic() + 120)
             assert silent.call(exists("/e"))[0]["err"] == 0
         assert silent.sessions == 1
         finish(keepers, history, tmp_path, silent, watcher)
@@ -71,10 +75,10 @@ def test_a_session_moves_just_in_time(tmp_path: Path, history: History) -> None:
 def connected(keepers: OttlaKeepers, history: History) -> tuple[Client, Client]:
     """One client with a short timeout, and one that looks on."""
     history.happened("test", "note", "clock", {"wall_ms": time.time_ns() / 1e6})
-    silent = Client("silent", addresses(keepers), history, timeout_ms=TIMEOUT_MS)
-    watcher = Client("watcher", addresses(keepers), history)
+    silent = Client("silent", addresses(keepers), history, timeout_ms=TIMEOUT_MS, silence_s=60)
+    watcher = Client("watcher", addresses(keepers), history, silence_s=60)
     for client in (silent, watcher):
-        assert client.connect(deadline=time.monotonic() + 10)
+        assert client.connect(deadline=time.monotonic() + 120)
     return silent, watcher
 
 
@@ -82,19 +86,19 @@ def wait_gone(watcher: Client, path: str) -> float:
     """When ``path`` was seen to be gone."""
 
     def is_gone() -> bool:
-        assert watcher.connect(deadline=time.monotonic() + 10)
+        assert watcher.connect(deadline=time.monotonic() + 120)
         with contextlib.suppress(DisconnectedError):
             return bool(watcher.call(exists(path))[0]["err"])
         return False
 
-    wait_until(is_gone, timeout_s=30, what=f"{path} is gone")
+    wait_until(is_gone, timeout_s=120, what=f"{path} is gone")
     return time.monotonic()
 
 
 def finish(keepers: OttlaKeepers, history: History, folder: Path, *clients: Client) -> None:
     revive(keepers)
     for client in clients:
-        assert client.connect(deadline=time.monotonic() + 10)
+        assert client.connect(deadline=time.monotonic() + 120)
         client.end()
     wait_level(addresses(keepers), newest_zxid(history.events))
     keepers.stop()

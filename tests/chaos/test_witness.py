@@ -27,6 +27,7 @@ from tests.chaos.history import History, load
 from tests.chaos.story import TIMEOUT_MS, Story
 from tests.chaos.witness import ZOOKEEPER
 from tests.chaos.witness import check as judge
+from tests.values import replaced
 
 EPHEMERAL, SEQUENTIAL = 1, 2
 SET_WATCHES = Request("set_watches", {})
@@ -113,7 +114,7 @@ def test_a_hole_in_one_servers_log(story: Story) -> None:
 def test_servers_that_differ(story: Story) -> None:
     story.write("a", set_("/r", "1"))
     other = story.remains("2")
-    other.txns[-1] = other.txns[-1]._replace(body=SetDataTxn("/r", b"other", 1))
+    other.txns[-1] = replaced(other.txns[-1], body=SetDataTxn("/r", b"other", 1))
     assert any(finding.startswith("Z4") for finding in judge(story.events, [story.remains("1"), other]))
 
 
@@ -138,8 +139,8 @@ def test_writes_against_real_time(story: Story) -> None:
     story.commit(after)
     story.answer(after)
     story.txns[-2:] = [
-        story.txns[-1]._replace(zxid=story.txns[-2].zxid, body=SetDataTxn("/r", b"4", 3)),
-        story.txns[-2]._replace(zxid=story.txns[-1].zxid, body=SetDataTxn("/r", b"3", 4)),
+        replaced(story.txns[-1], zxid=story.txns[-2].zxid, body=SetDataTxn("/r", b"4", 3)),
+        replaced(story.txns[-2], zxid=story.txns[-1].zxid, body=SetDataTxn("/r", b"3", 4)),
     ]
     assert "Z1" in broken(story)
 
@@ -159,7 +160,7 @@ def test_a_write_refused_because_its_session_has_moved(story: Story, request_: R
     story.give_up(op)
     moved = ErrorTxn(ErrorCode.SESSION_MOVED)
     late, multiple = story.txns[-1], isinstance(story.txns[-1].body, MultiTxn)
-    story.txns[-1] = late._replace(body=MultiTxn([(-1, moved), (-1, moved)]) if multiple else moved)
+    story.txns[-1] = replaced(late, body=MultiTxn([(-1, moved), (-1, moved)]) if multiple else moved)
     assert findings(story) == []
 
 
@@ -170,7 +171,7 @@ def test_a_refused_write_that_was_done(story: Story) -> None:
 
 def test_a_write_that_should_have_been_refused(story: Story) -> None:
     op = story.send("a", set_("/r", "1", 7))
-    story.txns.append(story.txns[-1]._replace(cxid=2, zxid=story.zxid + 1, type=5, body=SetDataTxn("/r", b"1", 1)))
+    story.txns.append(replaced(story.txns[-1], cxid=2, zxid=story.zxid + 1, type=5, body=SetDataTxn("/r", b"1", 1)))
     story.answer(op, zxid=story.zxid + 1, err=0)
     assert "Z1" in broken(story)
 
@@ -185,7 +186,7 @@ def test_a_wrong_field_of_an_answer(story: Story, field: int) -> None:
 
 def test_a_wrong_version_in_the_log(story: Story) -> None:
     story.write("a", set_("/r", "1"))
-    story.txns[-1] = story.txns[-1]._replace(body=SetDataTxn("/r", b"1", 2))
+    story.txns[-1] = replaced(story.txns[-1], body=SetDataTxn("/r", b"1", 2))
     assert "Z1" in broken(story)
 
 
@@ -194,7 +195,9 @@ def test_a_sequence_number_given_twice(story: Story) -> None:
     story.write("b", create("/q-", "", SEQUENTIAL))
     body = story.txns[-1].body
     assert isinstance(body, CreateTxn)
-    story.txns[-1] = story.txns[-1]._replace(body=body._replace(path="/q-0000000001"))
+    story.txns[-1] = replaced(
+        story.txns[-1], body=CreateTxn("/q-0000000001", body.data, body.acl, body.ephemeral, body.parent_cversion)
+    )
     assert "Z1" in broken(story)
 
 

@@ -97,13 +97,17 @@ def wait_level(servers: Iterable[Address], zxid: int, open_socket: Opener = sock
         def has_it(address: Address = address) -> bool:
             return server_zxid(address, open_socket) >= zxid
 
-        wait_until(has_it, timeout_s=30, what=f"{address} has 0x{zxid:x}")
+        wait_until(has_it, timeout_s=120, what=f"{address} has 0x{zxid:x}")
 
 
 def server_zxid(address: Address, open_socket: Opener = socket.create_connection) -> int:
-    with open_socket(address, 5) as peer, peer.makefile("r") as answer:
-        peer.sendall(b"srvr")
-        found = [line.split()[1] for line in answer if line.startswith("Zxid: ")]
+    """How far a server is; -1 where it does not say."""
+    try:
+        with open_socket(address, 5) as peer, peer.makefile("r") as answer:
+            peer.sendall(b"srvr")
+            found = [line.split()[1] for line in answer if line.startswith("Zxid: ")]
+    except OSError:
+        return -1
     return int(found[0], 16) if found else -1
 
 

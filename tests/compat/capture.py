@@ -35,7 +35,7 @@ def some_life(ensemble: Ensemble) -> Iterator[None]:
     clients = [KazooClient(f"127.0.0.1:{port}", timeout=20) for port in ensemble.client_ports]
     try:
         for number, client in enumerate(clients):
-            client.start(timeout=20)
+            client.start(timeout=120)
             base = f"/life-{number}"
             client.create(base, b"some data")
             client.create(f"{base}/ephemeral", b"", ephemeral=True)
@@ -56,14 +56,14 @@ def some_life(ensemble: Ensemble) -> Iterator[None]:
 
 def metrics_of(ensemble: Ensemble, index: int) -> str:
     url = f"http://127.0.0.1:{ensemble.metrics_ports[index]}/metrics"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         content: str = answer.read().decode()
     return content
 
 
 def roles(ensemble: Ensemble) -> dict[str, int]:
     """One server of each mode."""
-    return {mode: index for index, mode in enumerate(ensemble.modes()) if mode is not None}
+    return {mode: index for index, mode in enumerate(ensemble.roles()) if mode is not None}
 
 
 def words_of(ensemble: Ensemble, index: int) -> dict[str, str]:

@@ -69,7 +69,7 @@ PROPERTIES = {
     "znode.container.checkIntervalMs": "100000000",
 }
 
-SILENCE_S = 3.0
+SILENCE_S = 60.0
 BARRIER_XID = 2**30
 NEVER_XID = 2**31 - 1
 UNIMPLEMENTED, AUTH_FAILED = -6, -115
@@ -286,7 +286,8 @@ class Side:
         """Until each session has heard of everything that happened so far.
 
         A leader may answer a sync before it applied what a follower has already answered, so a session asks again
-        until the zxid in the reply is that of the latest change.
+        until the zxid in the reply is that of the latest change. Which that is, only all replies together tell: the answer
+        to a connect request carries no zxid, and a session's first reply may be read before another's shows the newer one.
         """
         opcode, body = (raw.SYNC, raw.string("/")) if self.several else (raw.PING, b"")
         xid = BARRIER_XID if self.several else raw.PING_XID
@@ -302,16 +303,13 @@ class Side:
                 if connection is not None:
                     with suppress(ClosedError):
                         connection.request(opcode, body, xid=xid)
-            behind = []
-            for number in waiting:
-                frames = observed[number]
-                if not self._until(number, opcode, xid, frames):
-                    continue
-                zxid = dict(frames[-1])["zxid"]
+            answered = [number for number in waiting if self._until(number, opcode, xid, observed[number])]
+            waiting = []
+            for number in answered:
+                zxid = dict(observed[number][-1])["zxid"]
                 if isinstance(zxid, Zxid) and zxid.value < self.latest and time.monotonic() < deadline:
-                    frames.pop()
-                    behind.append(number)
-            waiting = behind
+                    observed[number].pop()
+                    waiting.append(number)
 
 
 def _ends(frames: list[Fields]) -> bool:

@@ -20,7 +20,7 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256
 def traffic(brokers: KafkaBrokers, log: Path) -> Iterator[Conversation]:
     path = java_classes(SOURCE, LIBRARIES)
     with Conversation(["java", *QUICK, "-cp", path, "Traffic", brokers.bootstrap], log=log) as program:
-        program.hear("ready", timeout_s=30)
+        program.hear("ready", timeout_s=120)
         yield program
 
 

@@ -259,7 +259,7 @@ class SilenceError(Exception):
 class Connection:
     """A socket that sends and receives frames."""
 
-    def __init__(self, port: int, *, timeout_s: float = 10) -> None:
+    def __init__(self, port: int, *, timeout_s: float = 120) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.timeout_s = timeout_s

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
 from tests.compat import rawclient as raw
 from tests.compat.differential import compare, pair
 from tests.compat.rawclient import OPEN_ACL, acl, bool_, buffer, int_, string, vector
@@ -74,7 +72,6 @@ def _send(slot: int, request: Request) -> Step:
     return Send(slot, (request,))
 
 
-@pytest.mark.timeout(300)
 def test_permissions_are_those_of_zookeeper() -> None:
     with pair(1) as (left, right):
         assert compare(left, right, steps()) > 2000

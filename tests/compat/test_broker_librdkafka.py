@@ -1,4 +1,4 @@
-"""librdkafka, which nobody here wrote, produces to one broker of ours and reads by assignment; killed, it comes back whole."""
+"""librdkafka on brokers of ours beyond what test_clients.py asks of every client: large topics, refusals in words, a kill."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def brokers(keepers: OttlaKeepers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def create(bootstrap: str, topic: str, config: dict[str, str] | None = None, *, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(timeout=20)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(timeout=120)
 
 
 def produce(bootstrap: str, topic: str, **config: object) -> None:
@@ -48,7 +48,7 @@ def produce(bootstrap: str, topic: str, **config: object) -> None:
             partition=0,
             on_delivery=lambda error, _message: failed.append(error) if error else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert failed == []
 
 
@@ -56,7 +56,7 @@ def read(bootstrap: str, topic: str, count: int, *, offset: int = 0) -> list[Mes
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "assigned", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, offset)])
     got: list[Message] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(got) < count and time.monotonic() < deadline:
         for message in consumer.consume(500, 0.5):
             assert message.error() is None
@@ -75,51 +75,31 @@ def check(messages: list[Message], count: int = RECORDS) -> None:
         assert message.timestamp()[1] == FIRST_MS + number
 
 
-@pytest.mark.parametrize("idempotent", [False, True])
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_goes_in_and_out(brokers: OttlaBrokers, codec: str, idempotent: bool) -> None:
-    topic = f"codec-{codec}-{idempotent}"
-    create(brokers.bootstrap, topic)
-    produce(brokers.bootstrap, topic, **{"compression.type": codec, "enable.idempotence": idempotent})
-    check(read(brokers.bootstrap, topic, RECORDS))
-
-
 def test_a_large_record_and_an_offset_by_time(brokers: OttlaBrokers) -> None:
     create(brokers.bootstrap, "large", {"max.message.bytes": "4000000"})
     producer = Producer({"bootstrap.servers": brokers.bootstrap, "message.max.bytes": 4_000_000})
     producer.produce("large", b"x" * 3_000_000, partition=0, timestamp=FIRST_MS)
     producer.produce("large", b"later", partition=0, timestamp=FIRST_MS + 1000)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     first, second = read(brokers.bootstrap, "large", 2)
     assert (len(first.value() or b""), second.value()) == (3_000_000, b"later")
     consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": "by time"})
-    [found] = consumer.offsets_for_times([TopicPartition("large", 0, FIRST_MS + 500)], timeout=10)
+    [found] = consumer.offsets_for_times([TopicPartition("large", 0, FIRST_MS + 500)], timeout=120)
     assert found.offset == 1
-    assert consumer.get_watermark_offsets(TopicPartition("large", 0), timeout=10) == (0, 2)
+    assert consumer.get_watermark_offsets(TopicPartition("large", 0), timeout=120) == (0, 2)
     consumer.close()
-
-
-def test_a_record_that_is_too_large_is_refused(brokers: OttlaBrokers) -> None:
-    create(brokers.bootstrap, "small", {"max.message.bytes": "1000"})
-    failed: list[str] = []
-    producer = Producer({"bootstrap.servers": brokers.bootstrap})
-    producer.produce(
-        "small", b"x" * 5000, on_delivery=lambda error, _message: failed.append(error.name() if error else "")
-    )
-    producer.flush(30)
-    assert failed == ["MSG_SIZE_TOO_LARGE"]
 
 
 def test_topics_are_made_listed_and_taken_away(brokers: OttlaBrokers) -> None:
     admin = AdminClient({"bootstrap.servers": brokers.bootstrap})
     create(brokers.bootstrap, "passing", partitions=5)
-    assert sorted(admin.list_topics("passing", timeout=10).topics["passing"].partitions) == [0, 1, 2, 3, 4]
+    assert sorted(admin.list_topics("passing", timeout=120).topics["passing"].partitions) == [0, 1, 2, 3, 4]
     with pytest.raises(Exception, match="already exists"):
         create(brokers.bootstrap, "passing")
     with pytest.raises(Exception, match="Replication factor: 2 larger than available brokers: 1"):
-        admin.create_topics([NewTopic("wide", 1, 2)])["wide"].result(timeout=20)
-    admin.delete_topics(["passing"])["passing"].result(timeout=20)
-    assert "passing" not in admin.list_topics(timeout=10).topics
+        admin.create_topics([NewTopic("wide", 1, 2)])["wide"].result(timeout=120)
+    admin.delete_topics(["passing"])["passing"].result(timeout=120)
+    assert "passing" not in admin.list_topics(timeout=120).topics
 
 
 def test_a_broker_that_was_killed_has_everything_it_acknowledged(keepers: OttlaKeepers, tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ def agree(seed: int, servers: int, requests: int) -> None:
     pytest.fail(f"seed {seed}, {servers} servers, {failure}\nThese steps alone diverge too:\n{told}", pytrace=False)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("seed", "servers", "requests"), QUICK)
 def test_same_answers(seed: int, servers: int, requests: int) -> None:
     agree(seed, servers, requests)

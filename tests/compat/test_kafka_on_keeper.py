@@ -11,7 +11,6 @@ from tests.peers import OttlaKeepers
 from tests.peers.kafka import KafkaBrokers
 
 
-@pytest.mark.timeout(180)
 def test_a_broker_lives_through_a_killed_leader(tmp_path: Path) -> None:
     with OttlaKeepers(3, tmp_path) as keepers, KafkaBrokers(1, keepers.hosts, tmp_path) as brokers:
         one_broker(keepers, brokers, tmp_path / "traffic.log")

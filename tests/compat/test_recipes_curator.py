@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.recipes import leadership_lives_through_a_killed_leader, lock_lives_through_a_killed_leader
+from tests.compat.recipes import SESSIONS, leadership_lives_through_a_killed_leader, lock_lives_through_a_killed_leader
 from tests.peers import Ensemble, OttlaKeepers
 from tests.peers.builds import java_classes
 from tests.peers.conversation import Conversation
@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parent / "java" / "Recipes.java"
 
 @pytest.fixture
 def keepers(tmp_path: Path) -> Iterator[Ensemble]:
-    with OttlaKeepers(3, tmp_path) as ensemble:
+    with OttlaKeepers(3, tmp_path, settings=SESSIONS) as ensemble:
         yield ensemble
 
 
@@ -26,7 +26,7 @@ def curator(keepers: Ensemble, tmp_path: Path) -> Iterator[Conversation]:
     path = java_classes(SOURCE, "curator-5.9.0")
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     with Conversation(["java", *quick, "-cp", path, "Recipes", keepers.hosts], log=tmp_path / "curator.log") as program:
-        program.hear("ready", timeout_s=20)
+        program.hear("ready", timeout_s=120)
         yield program
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from kazoo.client import KazooClient
@@ -94,7 +95,7 @@ class Stage:
 
 def play(port: Port, story: Callable[[Stage], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), AsyncExitStack() as stack:
+        async with asyncio.timeout(300), AsyncExitStack() as stack:
             await story(Stage(port, stack))
 
     asyncio.run(run())
@@ -116,10 +117,17 @@ async def expire(store: Store) -> None:
     if isinstance(store, MemoryStore):
         store.expire()
         return
-    client = KazooClient(f"127.0.0.1:{store._client.hosts[0][1]}", client_id=store._client.client_id)
-    await asyncio.to_thread(client.start)
-    await asyncio.to_thread(client.stop)
-    client.close()
+    session = store._client.client_id
+    # The store takes its session back as soon as it can, perhaps before the other one has closed it.
+    while store._client.client_id == session:
+        client = KazooClient(f"127.0.0.1:{store._client.hosts[0][1]}", client_id=session)
+        await asyncio.to_thread(client.start, 60)
+        await asyncio.to_thread(client.stop)
+        client.close()
+        for _ in range(100):
+            if store._client.client_id != session:
+                break
+            await asyncio.sleep(0.02)
 
 
 async def elected(registry: Registry, broker_id: BrokerId = ONE) -> ControllerEpoch:
@@ -170,6 +178,7 @@ def test_a_multi_is_done_as_a_whole_and_says_what_kept_it(port: Port) -> None:
     play(port, story)
 
 
+@pytest.mark.alone
 def test_thousands_of_reads_do_not_cost_a_round_trip_each(real_port: Port) -> None:
     async def story(stage: Stage) -> None:
         store = await stage.store()
@@ -177,17 +186,43 @@ def test_thousands_of_reads_do_not_cost_a_round_trip_each(real_port: Port) -> No
             [[Create(f"/n{n}", b"%d" % n) for n in range(first, first + 500)] for first in range(0, 2000, 500)]
         )
         paths_ = [f"/n{n}" for n in range(2001)]
-        started = time.monotonic()
-        found = await store.get_many(paths_)
-        together = time.monotonic() - started
-        assert [znode and znode.data for znode in found] == [*(b"%d" % n for n in range(2000)), None]
-        started = time.monotonic()
-        for path in paths_[:100]:
-            await store.get(path)
-        alone = (time.monotonic() - started) * 20
-        assert together < alone / 3
+        together, alone = [], []
+        for _ in range(5):  # the best of each counts: at times somebody else has the processor
+            started = time.monotonic()
+            found = await store.get_many(paths_)
+            together.append(time.monotonic() - started)
+            assert [znode and znode.data for znode in found] == [*(b"%d" % n for n in range(2000)), None]
+            started = time.monotonic()
+            for path in paths_[:100]:
+                await store.get(path)
+            alone.append((time.monotonic() - started) * 20)
+        assert min(together) < min(alone) / 3
 
     play(real_port, story)
+
+
+def test_no_more_requests_are_under_way_than_were_allowed(real_port: Port) -> None:
+    async def run() -> None:
+        async with KazooStore(f"127.0.0.1:{real_port}", in_flight_max=2) as store:
+            get, under_way, most = store._client.get_async, 0, 0
+
+            def counted(path: str) -> Any:
+                nonlocal under_way, most
+                under_way += 1
+                most = max(most, under_way)
+                answer = get(path)
+                answer.rawlink(answered)
+                return answer
+
+            def answered(_answer: object) -> None:
+                nonlocal under_way
+                under_way -= 1
+
+            store._client.get_async = counted
+            assert all(await asyncio.gather(*(store.get("/") for _ in range(50))))
+            assert most == 2
+
+    asyncio.run(run())
 
 
 def test_a_broker_registers_and_its_czxid_is_its_epoch(port: Port) -> None:
@@ -209,6 +244,34 @@ def test_a_broker_registers_and_its_czxid_is_its_epoch(port: Port) -> None:
         assert await first.brokers.expel(ONE, epoch=epoch, controller=controller) is False
         assert await first.brokers.expel(ONE, epoch=later, controller=controller) is True
         assert await other.brokers.read_all() == {}
+
+    play(port, story)
+
+
+def test_the_place_of_a_dead_broker_is_taken_and_that_of_a_live_one_is_not(port: Port) -> None:
+    async def story(stage: Stage) -> None:
+        first, other = await stage.registry(), await stage.registry()
+        epoch = await first.brokers.register(registration(ONE))
+        asked: list[BrokerRegistration] = []
+
+        def saying(verdict: bool | None) -> Callable[[BrokerRegistration], Awaitable[bool | None]]:
+            async def is_alive(registered: BrokerRegistration) -> bool | None:
+                asked.append(registered)
+                return verdict
+
+            return is_alive
+
+        with pytest.raises(NodeExistsError, match="is in use"):
+            await other.brokers.register(registration(ONE, 9093), wait_ms=60_000, is_alive=saying(True))
+        with pytest.raises(NodeExistsError, match="another session"):
+            await other.brokers.register(registration(ONE, 9093), is_alive=saying(None))
+        assert other.brokers.taken_over == set()
+        later = await other.brokers.register(registration(ONE, 9093), is_alive=saying(False))
+        assert asked == [registration(ONE)] * 3
+        assert other.brokers.taken_over == {first.store.session_id}
+        live = (await first.brokers.read_all())[ONE]
+        assert (live.registration, live.epoch) == (registration(ONE, 9093), later)
+        assert later > epoch
 
     play(port, story)
 
@@ -260,6 +323,16 @@ def test_one_controller_an_epoch_and_the_one_before_has_no_say(port: Port) -> No
             await first.controllers.resign(epoch)
         await second.controllers.resign(ControllerEpoch(2, 2))
         assert await second.controllers.current() is None
+
+    play(port, story)
+
+
+def test_who_holds_the_office_is_elected_again_into_the_same_epoch(port: Port) -> None:
+    async def story(stage: Stage) -> None:
+        registry, other = await stage.registry(), await stage.registry()
+        epoch = await elected(registry)
+        assert await registry.controllers.elect(ONE, timestamp_ms=8) == epoch
+        assert await other.controllers.elect(ONE, timestamp_ms=8) is None, "another session, though the same broker"
 
     play(port, story)
 
@@ -452,11 +525,22 @@ def test_what_changed_while_the_connection_was_gone_is_told_afterwards(real_port
     play(real_port, story)
 
 
+def xids(frames: bytearray) -> Iterator[int]:
+    """Of the answers that are whole."""
+    at = 0
+    while at + 8 <= len(frames):
+        size, xid = struct.unpack_from(">ii", frames, at)
+        yield xid
+        at += 4 + size
+
+
 async def without_answer(proxy: Proxy, write: Awaitable[T]) -> T:
     """Lets a write reach the ensemble, loses the answer, and cuts the connection."""
     proxy.swallow = True
+    proxy.swallowed.clear()
     task = asyncio.ensure_future(write)
-    await asyncio.sleep(0.3)
+    while not any(xid > 0 for xid in xids(proxy.swallowed)):  # noqa: ASYNC110 - that of a ping is below 0
+        await asyncio.sleep(0.005)
     proxy.swallow = False
     proxy.cut()
     return await task

@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from ottla.keeper.proto.opcodes import OpCode
-from ottla.keeper.proto.records import ACL
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE
 from ottla.keeper.proto.txns import (
     CheckVersionTxn,
     CloseSessionTxn,
@@ -23,7 +23,7 @@ from ottla.keeper.proto.txns import (
     MultiTxn,
     SetDataTxn,
 )
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE, digest_of
+from ottla.keeper.server.acl import digest_of
 from ottla.keeper.server.tree import CONFIG_PATH, DataTree, is_ephemeral
 from ottla.keeper.store import DataDir, Recovered
 from tests.peers import RealZooKeeper, mntr
@@ -142,7 +142,7 @@ def shown_by(client: Any) -> dict[str, Any]:
 @contextmanager
 def client_of(port: int) -> Iterator[Any]:
     client = KazooClient(hosts=f"127.0.0.1:{port}", timeout=10, auth_data=[("digest", "u:p")])
-    client.start(timeout=20)
+    client.start(timeout=120)
     try:
         yield client
     finally:

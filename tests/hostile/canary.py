@@ -30,7 +30,7 @@ def main() -> None:
     port, server = int(sys.argv[1]), int(sys.argv[2])
     latencies: list[float] = []
     failure = ""
-    with Connection(port, timeout_s=30) as connection:
+    with Connection(port, timeout_s=120) as connection:
         connection.connect()
         print("ready", flush=True)
         body = raw.string("/") + raw.bool_(False)

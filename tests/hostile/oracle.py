@@ -20,13 +20,16 @@ from tests.peers import Ensemble, wait_until
 from tests.peers.maven import CHECKOUT
 
 MEMORY_GROWTH_MAX = 32 << 20
-LATENCY_MAX_S = 0.050
+LATENCY_MAX_S = 0.100
+"""As long as a loop may be held, and no less: a machine that others share delays anybody for tens of milliseconds."""
 LINGER_S = 0.5
 """The client that does nothing wrong stays on for this long: what was sent last may still be at work."""
 
 
 class Undisturbed:
     """Holds a server to the guarantees while the body of the ``with`` attacks it."""
+
+    CANARY = "tests.hostile.canary"
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class Undisturbed:
         *,
         memory_max: int = MEMORY_GROWTH_MAX,
         latency_max_s: float = LATENCY_MAX_S,
-        settle_s: float = 15,
+        settle_s: float = 60,
     ) -> None:
         self.memory_max = memory_max
         self.latency_max_s = latency_max_s
@@ -47,7 +50,7 @@ class Undisturbed:
         self.files = self.server.open_files()
         self.tracebacks = self.server.log.read_text(errors="replace").count("Traceback")
         self.canary = subprocess.Popen(
-            [sys.executable, "-m", "tests.hostile.canary", str(self.port), str(self.server.pid)],
+            [sys.executable, "-m", self.CANARY, str(self.port), str(self.server.pid)],
             cwd=CHECKOUT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -67,7 +70,7 @@ class Undisturbed:
                 self._end()
         finally:
             self.canary.kill()
-            self.canary.wait(10)
+            self.canary.wait(120)
             for pipe in (self.canary.stdin, self.canary.stdout):
                 if pipe is not None:
                     with suppress(BrokenPipeError):
@@ -78,7 +81,7 @@ class Undisturbed:
         assert self.server.running, f"the server ended:\n{self.server.tail()}"
         grown = self.server.resident_bytes() - self.memory
         try:
-            told, _ = self.canary.communicate(timeout=60)
+            told, _ = self.canary.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             raise AssertionError("the other client was not served") from None
         self._check(json.loads(told), grown)
@@ -110,7 +113,7 @@ def ninety_nine_of_a_hundred(latencies: list[float]) -> float:
     return measured[int(len(measured) * 0.99)] if measured else 0.0
 
 
-def closes(connection: Connection, *, within_s: float = 5) -> None:
+def closes(connection: Connection, *, within_s: float = 60) -> None:
     """The server ends the connection, whatever it sends before."""
     deadline = time.monotonic() + within_s
     while True:

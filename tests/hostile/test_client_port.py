@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from tests.compat import rawclient as raw
 from tests.compat.rawclient import ClosedError, Connection, SilenceError, buffer, int_, long_, string, strings, vector
 from tests.compat.steps import Generator, Send
 from tests.hostile.oracle import MEMORY_GROWTH_MAX, Undisturbed, closes, opened
+from tests.hostile.tls import shake_hands_in_vain
 from tests.peers import Ensemble, OttlaKeepers, four_letter_word
 
 MAX_BUFFER = 0xFFFFF
@@ -23,11 +23,13 @@ MARSHALLING, BAD_ARGUMENTS, NO_NODE = -5, -8, -101
 PARALLEL = 16
 
 
+SETTINGS = {"tickTime": "2000"}
+PROPERTIES = {"zookeeper.extendedTypesEnabled": "true", "zookeeper.enforceQuota": "true"}
+
+
 @pytest.fixture(scope="module")
 def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    settings = {"tickTime": "2000"}
-    properties = {"zookeeper.extendedTypesEnabled": "true", "zookeeper.enforceQuota": "true"}
-    with OttlaKeepers(1, tmp_path_factory.mktemp("hostile"), settings=settings, properties=properties) as ensemble:
+    with OttlaKeepers(1, tmp_path_factory.mktemp("hostile"), settings=SETTINGS, properties=PROPERTIES) as ensemble:
         yield ensemble
 
 
@@ -62,14 +64,8 @@ def test_first_bytes_that_are_no_connect_request_are_closed(keeper: Ensemble, na
 
 
 def test_tls_on_the_plain_port_is_closed(keeper: Ensemble) -> None:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     with Undisturbed(keeper):
-        for _ in range(PARALLEL):
-            plain = socket.create_connection(("127.0.0.1", keeper.client_ports[0]), timeout=5)
-            with plain, pytest.raises(OSError):
-                context.wrap_socket(plain)
+        shake_hands_in_vain(keeper.client_ports[0], times=PARALLEL)
 
 
 def test_a_giant_password_is_no_session(keeper: Ensemble) -> None:
@@ -112,7 +108,7 @@ def test_one_address_gets_no_more_than_its_share_of_connections(tmp_path: Path) 
         kept: list[Connection] = []
         refused = 0
         for _ in range(60):
-            connection = Connection(limited.client_ports[0], timeout_s=5)
+            connection = Connection(limited.client_ports[0], timeout_s=60)
             try:
                 connection.connect()
                 kept.append(connection)
@@ -129,10 +125,10 @@ BAD_PATHS: dict[str, bytes] = {
     "empty": b"",
     "relative": b"a",
     "two slashes": b"//",
-    "a slash at the end": b"/a/",
-    "an empty name": b"/a//b",
-    "dot": b"/a/./b",
-    "dot dot": b"/a/../b",
+    "a slash at the end": b"/nobody/",
+    "an empty name": b"/nobody//b",
+    "dot": b"/nobody/./b",
+    "dot dot": b"/nobody/../b",
     "NUL": b"/a\x00b",
     "a control character": b"/a\x1fb",
     "no UTF-8": b"/\xff\xfe\xfd",
@@ -211,18 +207,45 @@ def test_auth_of_two_gigabytes_is_refused(keeper: Ensemble) -> None:
             connection.close()
 
 
+END_OF_MULTI = int_(-1) + b"\x01" + int_(-1)
+
+
 def _checks(count: int) -> bytes:
     one = int_(raw.CHECK) + b"\x00" + int_(-1) + string("/") + int_(-1)
-    return one * count + int_(-1) + b"\x01" + int_(-1)
+    return one * count + END_OF_MULTI
 
 
-def test_a_multi_as_large_as_the_limit_allows_is_answered(keeper: Ensemble) -> None:
-    # A transaction is prepared and applied as a whole: 55,000 operations take their time, and the others wait for it.
-    # This is the one request that may hold the loop for longer than 100 ms; docs/guarantees.md says so.
-    with Undisturbed(keeper, latency_max_s=1.0):
+def _changes(count: int) -> bytes:
+    one = int_(raw.SET_DATA) + b"\x00" + int_(-1) + string("/") + buffer(None) + int_(-1)
+    return one * count + END_OF_MULTI
+
+
+def _creations(count: int) -> bytes:
+    head, tail = int_(raw.CREATE) + b"\x00" + int_(-1), buffer(None) + raw.OPEN_ACL + int_(0)
+    return b"".join(head + string(f"/n{number:x}") + tail for number in range(count)) + END_OF_MULTI
+
+
+def _deletions(count: int) -> bytes:
+    head = int_(raw.DELETE) + b"\x00" + int_(-1)
+    return b"".join(head + string(f"/n{number:x}") + int_(-1) for number in range(count)) + END_OF_MULTI
+
+
+LARGEST_MULTIS: dict[str, bytes] = {
+    "checks": _checks(55_000),
+    "changes of one node": _changes(47_600),
+    "creations": _creations(17_500),
+    "deletions of what was created": _deletions(17_500),
+}
+"""Each as many operations of its kind as jute.maxbuffer allows; the last cleans up behind the one before."""
+
+
+def test_multis_as_large_as_the_limit_allows_are_answered(keeper: Ensemble) -> None:
+    # A multi is prepared in one turn of the loop and applied in another, and the others wait for either: about 100 ms on
+    # an idle machine (docs/performance.md), and for as long as others use the processor on top of that.
+    with Undisturbed(keeper, latency_max_s=0.4):
         connection = opened(keeper.client_ports[0])
-        answer = connection.call(raw.MULTI, _checks(55_000))
-        assert answer["err"] == 0
+        for name, body in LARGEST_MULTIS.items():
+            assert connection.call(raw.MULTI, body)["err"] == 0, name
         connection.call(raw.CLOSE_SESSION)
         connection.close()
 
@@ -246,7 +269,7 @@ def _many_children(connection: Connection, parent: str, count: int) -> None:
         connection.call(raw.MULTI, bytes(body))
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
 def test_a_node_with_very_many_children_is_listed(tmp_path: Path, count: int) -> None:
     with OttlaKeepers(1, tmp_path, settings={"tickTime": "2000"}) as own:
         maker = opened(own.client_ports[0])
@@ -356,13 +379,13 @@ def test_a_connection_that_says_nothing_is_closed(keeper: Ensemble) -> None:
         silent[1].send(int_(44)[:2])
         silent[2].send(int_(44) + bytes(10))
         for connection in silent:
-            closes(connection, within_s=45)
+            closes(connection, within_s=120)
 
 
 def test_two_thousand_connections_come_and_go(keeper: Ensemble) -> None:
     with Undisturbed(keeper):
         for number in range(2000):
-            connection = socket.create_connection(("127.0.0.1", keeper.client_ports[0]), timeout=5)
+            connection = socket.create_connection(("127.0.0.1", keeper.client_ports[0]), timeout=60)
             if number % 3 == 0:
                 connection.sendall(int_(44))
             if number % 5 == 0:
@@ -388,7 +411,13 @@ def _mutated(draw: Random, frame: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 20))])
-def test_injured_requests_are_answered_or_closed(keeper: Ensemble, seed: int) -> None:
+def test_injured_requests_are_answered_or_closed(tmp_path: Path, seed: int) -> None:
+    # On a server of their own: some of them close nodes, the root too, to everybody.
+    with OttlaKeepers(1, tmp_path, settings=SETTINGS, properties=PROPERTIES) as own:
+        _injure(own, seed)
+
+
+def _injure(keeper: Ensemble, seed: int) -> None:
     draw, steps = Random(seed), Generator(seed).steps(1500)
     requests = [request for step in steps if isinstance(step, Send) for request in step.requests]
     with Undisturbed(keeper):
@@ -408,18 +437,6 @@ def test_injured_requests_are_answered_or_closed(keeper: Ensemble, seed: int) ->
                 continue
         if client is not None:
             client.close()
-    _swept(keeper.client_ports[0])
-
-
-def _swept(port: int) -> None:
-    """What the injured requests made must not be in the way of the next test."""
-    client = opened(port)
-    children = client.call(raw.GET_CHILDREN, string("/") + b"\x00")["children"]
-    assert isinstance(children, tuple)
-    for name in children:
-        client.call(raw.DELETE, string(f"/{name}") + int_(-1))
-    client.call(raw.CLOSE_SESSION)
-    client.close()
 
 
 def create(path: str, data: bytes | None) -> tuple[int, bytes]:

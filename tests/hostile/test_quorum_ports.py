@@ -95,7 +95,7 @@ def test_a_stranger_is_shut_out(ensemble: Ensemble, name: str, port: str) -> Non
             with suppress(ClosedError):
                 connection.send(data)
         for connection in connections:
-            closes(connection, within_s=8)
+            closes(connection)
     assert epoch(ensemble) == before
     writes_succeed(ensemble)
 
@@ -120,7 +120,7 @@ def test_callers_that_say_nothing_block_nobody(ensemble: Ensemble, port: str) ->
             connection.send(int_(15)[:3])
         writes_succeed(ensemble)
         for connection in silent:
-            closes(connection, within_s=15)
+            closes(connection)
     assert epoch(ensemble) == before
 
 
@@ -174,7 +174,7 @@ def test_nonsense_in_a_members_name_ends_no_server(ensemble: Ensemble, seed: int
                 body = bytes([draw.randint(0, 30)]) + draw.randbytes(draw.choice((0, 1, 8, 9, 16, 17, 25, 100)))
                 connection.send(framed(body))
     assert [server.pid for server in ensemble.servers if server.running] == pids, ensemble.servers[index].tail()
-    wait_until(lambda: all(ensemble.modes()), timeout_s=20, what="every server serves again")
+    wait_until(lambda: all(ensemble.modes()), timeout_s=120, what="every server serves again")
     writes_succeed(ensemble)
     reader = opened(ensemble.client_ports[index])
     reader.call(raw.SYNC, string("/"))

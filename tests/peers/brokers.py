@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,8 +16,17 @@ SERVES = "serves clients on"
 class OttlaBrokers:
     """``count`` brokers, with the ids 1, 2, ..."""
 
-    def __init__(self, count: int, connect: str, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        connect: str,
+        directory: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        racks: Sequence[str] = (),
+    ) -> None:
         self.ports = free_ports(count)
+        self.racks = racks
         self.folders = [directory / f"ottla-broker-{number}" for number in range(1, count + 1)]
         self.brokers = [self._make(number, connect, settings or {}) for number in range(count)]
 
@@ -29,6 +38,10 @@ class OttlaBrokers:
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[index]}",
             "zookeeper.connect": connect,
             "log.dirs": str(folder / "data"),
+            **({"broker.rack": self.racks[index]} if self.racks else {}),
+            "offsets.topic.replication.factor": str(min(len(self.ports), 3)),
+            "offsets.topic.num.partitions": "3",
+            "group.initial.rebalance.delay.ms": "0",
             **more,
         }
         config = folder / "server.properties"

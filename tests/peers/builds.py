@@ -1,4 +1,4 @@
-"""Small programs in Java and Go, built from sources in the tests into ``.peers/``."""
+"""Small programs in Java, Go and JavaScript, built from sources in the tests into ``.peers/``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from pathlib import Path
 
 from tests.peers.maven import PEERS, PeerMissingError, class_path
 
+GO_ENVIRONMENT = {
+    "GOMODCACHE": str(PEERS / "go" / "modules"),
+    "GOCACHE": str(PEERS / "go" / "cache"),
+    "GOFLAGS": "-modcacherw",
+}
+
 
 def java_classes(source: Path, libraries: str) -> str:
     """Compiles one Java file against a set of libraries; gives the class path to run it with."""
@@ -26,22 +32,29 @@ def java_classes(source: Path, libraries: str) -> str:
     return os.pathsep.join((str(target), path))
 
 
-def go_program(module: Path) -> Path:
-    """Builds a Go module; what it needs comes from the Go proxy, and all caches stay in ``.peers/``."""
-    home = PEERS / "go"
-    target = PEERS / f"go-{module.name}-{hashlib.sha256(str(module).encode()).hexdigest()[:8]}"
-    sources = sorted(module.glob("*"))
+def go_program(module: Path, package: str = ".") -> Path:
+    """Builds a package of a Go module; what it needs comes from the Go proxy, and all caches stay in ``.peers/``."""
+    target = PEERS / f"go-{module.name}-{hashlib.sha256(str(module / package).encode()).hexdigest()[:8]}"
+    sources = sorted(path for path in module.rglob("*") if path.is_file())
     with _locked(target.name):
         if _stale(target, sources, ""):
             target.mkdir(exist_ok=True)
-            environment = {
-                "GOMODCACHE": str(home / "modules"),
-                "GOCACHE": str(home / "cache"),
-                "GOFLAGS": "-modcacherw",
-            }
-            _run(["go", "build", "-o", str(target / "program"), "."], cwd=module, environment=environment)
+            _run(["go", "build", "-o", str(target / "program"), f"./{package}"], cwd=module, environment=GO_ENVIRONMENT)
             _mark(target, sources, "")
     return target / "program"
+
+
+def node_program(folder: Path, script: str) -> list[str]:
+    """A script beside its ``package.json``, with what that needs; gives the command that runs it."""
+    target = PEERS / f"node-{folder.name}"
+    sources = sorted(path for path in folder.iterdir() if path.is_file())
+    with _locked(target.name):
+        if _stale(target, sources, ""):
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(folder, target)
+            _run(["npm", "install", "--no-audit", "--no-fund", "--silent"], cwd=target)
+            _mark(target, sources, "")
+    return ["node", str(target / script)]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Self
 class Conversation:
     """Runs a program; ``heard`` is every line it said so far."""
 
-    def __init__(self, command: Sequence[str | Path], *, log: Path) -> None:
+    def __init__(self, command: Sequence[str | Path], *, log: Path, cwd: Path | None = None) -> None:
         self.heard: list[str] = []
         self._changed = threading.Condition()
         self._errors = log.open("wb")
@@ -24,6 +24,7 @@ class Conversation:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            cwd=cwd,
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -72,8 +73,8 @@ class Conversation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._child.kill()
-        self._child.wait(10)
-        self._reader.join(10)
+        self._child.wait(120)
+        self._reader.join(120)
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 try:

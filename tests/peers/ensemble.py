@@ -167,7 +167,7 @@ class Ensemble(ABC):
             mode(port) if server.running else None for port, server in zip(self.client_ports, self.servers, strict=True)
         ]
 
-    def leader(self, *, timeout_s: float = 30) -> int:
+    def leader(self, *, timeout_s: float = 120) -> int:
         """The index of the server that leads now (or of the only one)."""
 
         def lead() -> tuple[int] | None:
@@ -178,8 +178,18 @@ class Ensemble(ABC):
 
         return wait_until(lead, timeout_s=timeout_s, what=f"a leader among {self.name}")[0]
 
+    def roles(self) -> list[str | None]:
+        """The mode of each server that runs, once all of them have said it; on a busy machine that may take a while."""
+
+        def told() -> list[str | None] | None:
+            modes = self.modes()
+            said = (found or not server.running for found, server in zip(modes, self.servers, strict=True))
+            return modes if all(said) else None
+
+        return wait_until(told, timeout_s=120, what=f"all of {self.name} say what they are")
+
     def followers(self) -> list[int]:
-        return [index for index, found in enumerate(self.modes()) if found == "follower"]
+        return [index for index, found in enumerate(self.roles()) if found == "follower"]
 
     def log(self, index: int) -> str:
         return self.servers[index].log.read_text(errors="replace")

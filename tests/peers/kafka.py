@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,7 +34,16 @@ SETTINGS = {
 class KafkaBrokers:
     """``count`` brokers, with the ids 0, 1, ..."""
 
-    def __init__(self, count: int, connect: str, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        connect: str,
+        directory: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        java: Sequence[str] = JAVA,
+    ) -> None:
+        self._java = java
         self.settings = {**SETTINGS, **(settings or {})}
         self.ports = free_ports(count)
         self.brokers = [self._make(number, port, connect, directory) for number, port in enumerate(self.ports)]
@@ -63,7 +72,7 @@ class KafkaBrokers:
             "log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         )
         command = [
-            *JAVA,
+            *self._java,
             f"-Dlog4j.configuration=file:{log4j}",
             f"-Dkafka.logs.dir={folder}",
             "-cp",

@@ -36,6 +36,10 @@ SETS: dict[str, tuple[str, ...]] = {
         "org.apache.kafka:kafka-tools:3.9.1",
         "org.slf4j:slf4j-simple:1.7.36",
     ),
+    "kafka-4.3.1": (
+        "org.apache.kafka:kafka_2.13:4.3.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
     # Its message classes alone; their JSON converters need Jackson, which clients are not given.
     "kafka-clients-4.3.1": (
         "org.apache.kafka:kafka-clients:4.3.1",
@@ -49,6 +53,19 @@ SETS: dict[str, tuple[str, ...]] = {
         "org.slf4j:slf4j-simple:2.0.13",
     ),
 }
+
+
+ALONE = {
+    # What these depend on is Spark itself, which pyspark brings.
+    "spark-kafka-4.2.0": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "org.apache.commons:commons-pool2:2.12.1",
+    ),
+}
+"""Sets that are fetched without what they depend on."""
+SETS |= ALONE
 
 
 class PeerMissingError(Exception):
@@ -90,6 +107,8 @@ def _fetch(wanted: tuple[str, ...], home: Path) -> None:
 
 
 def _project(wanted: tuple[str, ...]) -> str:
+    everything = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    exclusions = everything if wanted in ALONE.values() else ""
     lines = [
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>',
         "<groupId>peers</groupId><artifactId>peers</artifactId><version>1</version><dependencies>",
@@ -98,7 +117,7 @@ def _project(wanted: tuple[str, ...]) -> str:
         group, name, version = artifact.split(":")
         lines.append(
             f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-            "</dependency>"
+            f"{exclusions}</dependency>"
         )
     lines.append("</dependencies></project>")
     return "\n".join(lines) + "\n"

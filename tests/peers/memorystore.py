@@ -52,7 +52,7 @@ class MemoryEnsemble:
 
     def __init__(self) -> None:
         self.nodes = {"/": _Node(b"", 0, 0, 0)}
-        self.stores: set[MemoryStore] = set()
+        self.stores: dict[MemoryStore, None] = {}  # in the order they came, for histories that can be repeated
         self._zxid = 0
         self._sessions = 0
 
@@ -78,8 +78,8 @@ class MemoryEnsemble:
                 self.nodes = before
                 error.operation = at
                 raise
-        for store in self.stores:
-            store.fire(touched)
+        for store in tuple(self.stores):
+            store.fire(sorted(touched))
         return results
 
     def _apply(self, operation: Operation, session_id: int, touched: set[str]) -> Result:
@@ -136,14 +136,14 @@ class MemoryStore:
 
     async def __aenter__(self) -> Self:
         await self._scope.__aenter__()
-        self._ensemble.stores.add(self)
+        self._ensemble.stores[self] = None
         self._changes.put(SessionChanged(SessionState.CONNECTED, self._session_id))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ensemble.stores.discard(self)
+        self._ensemble.stores.pop(self, None)
         self._ensemble.end_session(self._session_id)
         await self._scope.__aexit__(kind, error, trace)
 

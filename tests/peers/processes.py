@@ -2,38 +2,72 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 
-PORTS = range(11000, 32000)
-"""Below the kernel's ephemeral range, so that no outgoing connection takes a port between choice and use."""
+PORTS = range(1100, 10_000)
+"""Below those that ``ottla up`` and the kernel choose from, so that neither takes a port between choice and use."""
+BLOCK = 300
+USUAL_START_S = 0.016
+"""What a bare Python takes of an idle processor to start and end."""
+
+
+class _Block:
+    """Ports that this process alone chooses from, by a lock that ends with it: tests side by side never meet."""
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.gettempdir()) / f"ottla-tests-ports-{os.getuid()}"
+        folder.mkdir(exist_ok=True)
+        draw = random.SystemRandom()  # the shared generator is seeded alike in every test and in every run
+        for first in draw.sample(PORTS[::BLOCK], len(PORTS[::BLOCK])):
+            lock = os.open(folder / str(first), os.O_RDWR | os.O_CREAT)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            self._ports = cycle(range(first, min(first + BLOCK, PORTS.stop)))
+            self._choosing = threading.Lock()
+            return
+        message = f"{len(PORTS[::BLOCK])} processes test here already"
+        raise RuntimeError(message)
+
+    def choose(self, count: int, host: str) -> list[int]:
+        chosen: list[int] = []
+        with self._choosing:
+            while len(chosen) < count:
+                port = next(self._ports)
+                with socket.socket() as probe:
+                    try:
+                        probe.bind((host, port))
+                    except OSError:
+                        continue
+                chosen.append(port)
+        return chosen
+
+
+_block = cache(_Block)
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports nobody listens on. The choice is random, so that test runs side by side rarely meet."""
-    # Not the shared generator: pytest-randomly seeds it alike in every test and in every run.
-    chosen: list[int] = []
-    draw = random.SystemRandom()
-    while len(chosen) < count:
-        port = draw.choice(PORTS)
-        if port in chosen:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-        chosen.append(port)
-    return chosen
+    """Ports that nobody listens on, in a row where that can be. None comes again before all others have come."""
+    return _block().choose(count, host)
 
 
 def wait_until(probe: Callable[[], T | None], *, timeout_s: float, what: str, interval_s: float = 0.02) -> T:
@@ -47,6 +81,20 @@ def wait_until(probe: Callable[[], T | None], *, timeout_s: float, what: str, in
             message = f"{what}: not within {timeout_s:g} s"
             raise TimeoutError(message)
         time.sleep(interval_s)
+
+
+def processor_s(run: Callable[[], object]) -> float:
+    """What the children that ``run`` starts and ends take of the processor; the clock would also count other tests."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def slowness() -> float:
+    """How many times longer than usual Python takes to start now, where others share the cores or these are slow."""
+    bare = [sys.executable, "-I", "-c", "pass"]
+    return max(1.0, min(processor_s(lambda: subprocess.run(bare, check=True)) for _ in range(5)) / USUAL_START_S)
 
 
 class Process:
@@ -103,7 +151,7 @@ class Process:
     def kill(self) -> None:
         """As ``kill -9``, and waits until it is gone."""
         self.signal(signal.SIGKILL)
-        self.wait(10)
+        self.wait(120)
 
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
@@ -111,7 +159,7 @@ class Process:
     def resume(self) -> None:
         self.signal(signal.SIGCONT)
 
-    def stop(self, timeout_s: float = 10) -> None:
+    def stop(self, timeout_s: float = 120) -> None:
         """Asks it to end, and ends it if it does not."""
         self.resume()
         self.signal(signal.SIGTERM)

@@ -18,6 +18,8 @@ class Proxy:
         self.port = 0
         self.swallow = False
         """While true, what the server answers gets lost."""
+        self.swallowed = bytearray()
+        """All that was lost."""
         self.refuse = False
         """While true, new connections are closed at once."""
 
@@ -75,6 +77,7 @@ class Proxy:
     async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
         while data := await source.read(65536):
             if answers and self.swallow:
+                self.swallowed += data
                 continue
             target.write(data)
             await target.drain()

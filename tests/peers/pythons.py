@@ -13,6 +13,8 @@ from tests.peers.maven import PEERS, PeerMissingError
 SETS: dict[str, tuple[str, ...]] = {
     # Another codec of the same protocol, written in Python and Rust by others.
     "kio-0.6.5": ("kio==0.6.5",),
+    # The newest Spark, beside the one for which Spark's own connector can be had.
+    "pyspark-4.3.0": ("pyspark==4.3.0",),
     # kazoo's harness makes certificates with calls that later versions of pyOpenSSL no longer have.
     "kazoo-suite": ("pyOpenSSL==24.2.1", "pyjks==20.0.0", "gevent==24.11.1", "eventlet==0.38.2", "objgraph==3.6.2"),
 }

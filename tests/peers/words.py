@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 
-def four_letter_word(port: int, word: str, *, host: str = "127.0.0.1", timeout_s: float = 5) -> str:
+def four_letter_word(port: int, word: str, *, host: str = "127.0.0.1", timeout_s: float = 60) -> str:
     """What a server answers; raises OSError if there is none to answer."""
     with socket.create_connection((host, port), timeout=timeout_s) as peer:
         peer.sendall(word.encode())

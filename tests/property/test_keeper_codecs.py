@@ -22,6 +22,7 @@ from ottla.keeper.proto.records import (
     PathTypeRequest,
     PathVersionRequest,
     PathWatchRequest,
+    Request,
     SetACLRequest,
     SetDataRequest,
     SetWatchesRequest,
@@ -105,13 +106,13 @@ def op_of(type_: int) -> st.SearchStrategy[Op]:
     flags = (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
     if type_ in (OpCode.CREATE, OpCode.CREATE2):
         flags = (CreateMode.PERSISTENT, CreateMode.EPHEMERAL_SEQUENTIAL)
-    return st.builds(
-        lambda request, flag: Op(
-            type_, request._replace(flags=flag) if isinstance(request, CreateRequest) else request
-        ),
-        REQUEST_STRATEGIES[type_],
-        st.sampled_from(flags),
-    )
+
+    def with_flags(request: Request, flag: int) -> Op:
+        if isinstance(request, CreateRequest):
+            request = CreateRequest(request.path, request.data, request.acl, flag, request.ttl)
+        return Op(type_, request)
+
+    return st.builds(with_flags, REQUEST_STRATEGIES[type_], st.sampled_from(flags))
 
 
 _multi_types = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_TTL, OpCode.DELETE, OpCode.SET_DATA, OpCode.CHECK)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ottla.keeper.proto.opcodes import CreateMode, OpCode
 from ottla.keeper.proto.records import (
+    OPEN_ACL_UNSAFE,
     STAT,
     CreateRequest,
     EmptyRequest,
@@ -23,7 +24,6 @@ from ottla.keeper.proto.records import (
     Stat,
 )
 from ottla.keeper.proto.txns import Txn, decode_txn, encode_txn
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.server.prep import Prep, Rules, Submitted
 from ottla.keeper.server.sessions import SessionTracker
 from ottla.keeper.server.tree import DataTree, Result
@@ -93,9 +93,19 @@ class TreeMachine(RuleBasedStateMachine):
     def ask(self, session_id: int, op: Op) -> None:
         self.submit(session_id, op)
 
-    @rule(session_id=st.sampled_from(SESSIONS), ops=st.lists(single | checks, max_size=4))
+    @rule(session_id=st.sampled_from(SESSIONS), ops=st.lists(single | checks, max_size=6))
     def ask_for_many(self, session_id: int, ops: list[Op]) -> None:
         self.submit(session_id, Op(OpCode.MULTI, MultiRequest(ops)))
+
+    @rule(session_id=st.sampled_from(SESSIONS), creation=creations, version=versions)
+    def ask_to_replace(self, session_id: int, creation: Op, version: int) -> None:
+        """A path created, deleted and created again by one multi, which its last check may undo."""
+        assert isinstance(creation.request, CreateRequest)
+        path = creation.request.path
+        delete = Op(OpCode.DELETE, PathVersionRequest(path, -1))
+        check = Op(OpCode.CHECK, PathVersionRequest(path, version))
+        self.submit(session_id, creation)
+        self.submit(session_id, Op(OpCode.MULTI, MultiRequest([delete, creation, delete, creation, check])))
 
     @rule(session_id=st.sampled_from(SESSIONS))
     def close_session(self, session_id: int) -> None:
@@ -109,6 +119,7 @@ class TreeMachine(RuleBasedStateMachine):
         for op, txn in self.flying[:count]:
             assert decode_txn(encode_txn(txn)) == txn
             result = self.tree.apply(txn)
+            assert txn.digest in (None, self.tree.digest), "prepared and applied, a znode is the same"
             closed = txn.session_id in self.model.closed
             self.model.apply(txn)
             if isinstance(op.request, SessionRequest | EmptyRequest) or closed:

@@ -11,8 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ottla.keeper.proto.jute import Reader
 from ottla.keeper.proto.opcodes import EventType, WatcherType
-from ottla.keeper.proto.records import ACL, SetWatchesRequest
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE, SetWatchesRequest
 from ottla.keeper.server.paths import parent_of
 from ottla.keeper.server.watches import Mode, Watches
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.opcodes import OpCode
-from ottla.keeper.proto.records import ACL
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE
 from ottla.keeper.proto.txns import CloseSessionTxn, CreateSessionTxn, CreateTxn, MultiTxn, SetDataTxn, decode_txn
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.store import decode_snapshot, encode_snapshot
 from tests.unit.keeper.store.histories import History, rich_history, seen
 

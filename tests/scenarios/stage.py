@@ -307,7 +307,7 @@ def _describe(message: LinkMessage) -> str:
             return f"TRUNC to {shown(zxid)}"
         case Snapshot(zxid):
             return f"SNAP of {shown(zxid)}"
-        case Propose(entries):
+        case Propose(entries=entries):
             return f"Propose: {' '.join(shown(entry.zxid) for entry in entries)}"
         case NewLeader(epoch):
             return f"NewLeader: epoch {epoch}"
@@ -315,10 +315,10 @@ def _describe(message: LinkMessage) -> str:
             return f"AckNewLeader: epoch {epoch}, durable up to {shown(zxid)}"
         case UpToDate(zxid):
             return f"UpToDate: committed up to {shown(zxid)}"
-        case Ack(zxid):
+        case Ack(zxid=zxid):
             return f"Ack: {shown(zxid)}"
-        case Commit(zxid):
+        case Commit(zxid=zxid):
             return f"Commit: {shown(zxid)}"
-        case CommitOnSync(zxid):
+        case CommitOnSync(zxid=zxid):
             return f"CommitOnSync: {shown(zxid)}"
     return type(message).__name__

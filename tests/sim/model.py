@@ -233,5 +233,6 @@ class Model:
 
 
 def _digest(path: str, n: Znode) -> int:
-    stat = (n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.version, n.cversion, n.aversion, n.owner)
-    return digest_of(path, n.data, stat)
+    return digest_of(
+        path, n.data, n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.version, n.cversion, n.aversion, n.owner
+    )

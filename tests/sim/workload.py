@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ottla.keeper.proto.opcodes import AddWatchMode, CreateMode, OpCode
 from ottla.keeper.proto.records import (
+    OPEN_ACL_UNSAFE,
     CreateRequest,
     EmptyRequest,
     MultiRequest,
@@ -18,7 +19,6 @@ from ottla.keeper.proto.records import (
     Request,
     SetDataRequest,
 )
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 
 ROOTS = ("/a", "/b", "/c")
 NAMES = ("x", "y", "z")

@@ -70,7 +70,7 @@ func newClient(name string, hosts []string) *client {
 }
 
 func (c *client) connect() {
-	conn, events, err := zk.Connect(c.hosts, 10*time.Second, zk.WithLogInfo(false))
+	conn, events, err := zk.Connect(c.hosts, 40*time.Second, zk.WithLogInfo(false))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (c *client) connect() {
 
 // retry does what a program does when a connection breaks under a request: it asks again.
 func retry(request func() error) error {
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(100 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		err := request()
 		lost := errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer)
 		if !lost || time.Now().After(deadline) {

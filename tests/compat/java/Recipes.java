@@ -58,7 +58,7 @@ public class Recipes {
 
         Client(String name, String hosts) {
             this.name = name;
-            framework = CuratorFrameworkFactory.newClient(hosts, 10_000, 5_000, new RetryForever(100));
+            framework = CuratorFrameworkFactory.newClient(hosts, 40_000, 15_000, new RetryForever(100));
             framework.getConnectionStateListenable().addListener((client, state) -> say(name + " " + state));
             framework.start();
             mutex = new InterProcessMutex(framework, "/recipes/lock");

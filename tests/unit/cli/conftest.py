@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+KEEPERS_ONLY = ("--brokers", "0", "--keeper-port", "0")
 STANDIN = Path(__file__).parent / "standin"
 
 
@@ -21,6 +22,7 @@ class Ottla:
 
     folder: Path
     standins: str = ""
+    is_patient: bool = False
     python_path: str = os.fspath(STANDIN)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -41,7 +43,12 @@ class Ottla:
         return subprocess.Popen(
             [sys.executable, "-m", "ottla", *arguments],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": self.python_path, "STANDIN": self.standins},
+            env={
+                **os.environ,
+                "PYTHONPATH": self.python_path,
+                "STANDIN": self.standins,
+                "PATIENT": "yes" if self.is_patient else "",
+            },
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -49,7 +56,7 @@ class Ottla:
         )
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run("up", "--dir", "cluster", "--keeper-port", "0", "--detach", *arguments)
+        return self.run("up", "--dir", "cluster", *KEEPERS_ONLY, "--detach", *arguments)
 
     def processes(self) -> list[dict[str, Any]]:
         done = self.run("status", "--dir", "cluster", "--json")

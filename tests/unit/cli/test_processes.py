@@ -56,7 +56,7 @@ def test_a_number_that_was_reused_is_another_process() -> None:
 def test_end_asks_before_it_kills() -> None:
     with child() as polite, child(STUBBORN) as stubborn:
         identities = [identify(polite.pid), identify(stubborn.pid)]
-        assert end(identities, grace_s=0.3) == [identities[1]]
+        assert end(identities, grace_s=2) == [identities[1]]
         assert polite.wait() == -signal.SIGTERM
         assert stubborn.wait() == -signal.SIGKILL
 
@@ -65,6 +65,20 @@ def test_free_ports_are_free_and_different() -> None:
     ports = free_ports("127.0.0.1", 20)
     assert len(set(ports)) == 20
     assert all(is_free("127.0.0.1", port) for port in ports)
+
+
+def test_a_port_that_was_chosen_is_nobody_elses_choice_and_can_be_listened_on() -> None:
+    (port,) = free_ports("127.0.0.1", 1)
+    with socket.socket() as another, pytest.raises(OSError, match="in use"):
+        another.bind(("127.0.0.1", port))
+    for _ in range(2):  # and again, after a restart
+        with (
+            socket.create_server(("127.0.0.1", port)) as server,
+            socket.create_connection(server.getsockname()) as peer,
+        ):
+            server.accept()[0].close()
+            assert peer.recv(1) == b""
+            assert not is_free("127.0.0.1", port)
 
 
 def test_a_port_in_use_is_not_free() -> None:
@@ -92,7 +106,7 @@ def test_the_mode_of_a_keeper(answer: bytes, expected: str | None) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        assert mode("127.0.0.1", server.getsockname()[1]) == expected
+        assert mode("127.0.0.1", server.getsockname()[1], timeout_s=120) == expected
         thread.join()
 
 

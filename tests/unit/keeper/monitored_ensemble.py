@@ -18,11 +18,10 @@ from ottla.keeper.messages import Message
 from ottla.keeper.monitored import mode_of
 from ottla.keeper.proto.jute import INT, put_boolean, put_buffer, put_int, put_long, put_string
 from ottla.keeper.proto.opcodes import CreateMode, OpCode
-from ottla.keeper.proto.records import REQUEST_HEADER, put_acls
+from ottla.keeper.proto.records import OPEN_ACL_UNSAFE, REQUEST_HEADER, put_acls
 from ottla.keeper.proto.txns import Entry
 from ottla.keeper.quorum.history import Recent
 from ottla.keeper.quorum.messages import Notification
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.server.clients import Client
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.shell import options_of

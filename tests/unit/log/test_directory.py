@@ -11,8 +11,9 @@ import pytest
 
 from ottla.base.errors import ConfigError
 from ottla.log import LogDirectory, MetaProperties, TopicPartition
-from ottla.log.checkpoints import read_offsets
+from ottla.log.checkpoints import OffsetsFile, read_epochs, read_offsets
 from tests.unit.log.logs import NOW_MS, SMALL, contents, numbered_batch
+from tests.unit.log.test_golden import GOLDEN
 
 TP = TopicPartition("some.topic-with-dashes", 3)
 ID = UUID(int=0x1234567890ABCDEF)
@@ -29,7 +30,7 @@ def test_partitions_come_back_with_their_ids(tmp_path: Path) -> None:
     log = directory.create(TP, SMALL, topic_id=ID, now_ms=NOW_MS)
     for number in range(20):
         log.append_as_leader(numbered_batch(number), leader_epoch=0, now_ms=NOW_MS)
-    directory.write_high_watermarks({TP: 60})
+    directory.collect_high_watermarks({TP: 60})()
     directory.close(now_ms=NOW_MS, broker_epoch=77)
     progress = []
     directory = LogDirectory(tmp_path)
@@ -65,11 +66,11 @@ def test_one_broker_at_a_time(tmp_path: Path) -> None:
 
 def test_a_directory_belongs_to_one_broker_of_one_cluster(tmp_path: Path) -> None:
     directory = LogDirectory(tmp_path)
-    directory.claim(MetaProperties(3, "cluster"))
-    directory.claim(MetaProperties(3, "cluster"))
+    directory.claim(MetaProperties(3, "cluster"), now_ms=NOW_MS)
+    directory.claim(MetaProperties(3, "cluster"), now_ms=NOW_MS)
     for other in (MetaProperties(4, "cluster"), MetaProperties(3, "other")):
         with pytest.raises(ConfigError, match="belongs to broker 3"):
-            directory.claim(other)
+            directory.claim(other, now_ms=NOW_MS)
     directory.abandon()
 
 
@@ -137,3 +138,60 @@ def test_a_checkpoint_that_cannot_be_read_is_done_without(tmp_path: Path) -> Non
     assert not directory.was_clean
     assert directory.logs[TP].log_end_offset == 3
     directory.abandon()
+
+
+def test_an_empty_checkpoint_says_nothing_and_is_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "offsets").write_bytes(b"")
+    assert read_offsets(tmp_path / "offsets") == {}
+    assert read_epochs(tmp_path / "offsets") == []
+
+
+def test_a_log_that_is_moved_here_has_a_recovery_point_of_its_own(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.create(TP, SMALL, topic_id=None, now_ms=NOW_MS)
+    for number in range(20):
+        log.append_as_leader(numbered_batch(number), leader_epoch=0, now_ms=NOW_MS)
+    log.flush(now_ms=NOW_MS)
+    directory.checkpoint()
+    directory.abandon()
+    future = tmp_path / f"{TP}.{'0' * 32}-future"
+    future.mkdir()
+    data = (tmp_path / str(TP) / f"{0:020d}.log").read_bytes()
+    (future / f"{0:020d}.log").write_bytes(data[:-1])
+    directory = opened(tmp_path)
+    assert not directory.corrupt
+    assert directory.logs[TP].log_end_offset == 60
+    assert 0 < directory.future_logs[TP].log_end_offset < 60
+    directory.abandon()
+
+
+def test_meta_properties_byte_for_byte(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path)
+    directory.claim(MetaProperties(0, "FofCvBuQSjiPR6S7WyRpXA"), now_ms=1794780430000)
+    golden = GOLDEN / "meta.properties"
+    assert (tmp_path / "meta.properties").read_bytes() == golden.read_bytes()
+    directory.abandon()
+
+
+def test_a_checkpoint_that_was_collected_later_stays_and_what_is_there_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    file = OffsetsFile(path)
+    earlier, later = file.collect({TP: 1}), file.collect({TP: 2})
+    later()
+    earlier()
+    assert read_offsets(path) == {TP: 2}
+    written = path.stat().st_ino
+    file.collect({TP: 2})()
+    assert path.stat().st_ino == written
+    file.collect({})()
+    assert read_offsets(path) == {}
+
+
+def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(tmp_path: Path) -> None:
+    folder = tmp_path / "away"
+    file = OffsetsFile(folder / "offsets")
+    with pytest.raises(FileNotFoundError):
+        file.collect({TP: 1})()
+    folder.mkdir()
+    file.collect({TP: 1})()
+    assert read_offsets(folder / "offsets") == {TP: 1}

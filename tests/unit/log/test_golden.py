@@ -10,6 +10,7 @@ import pytest
 
 from ottla.log import LogConfig, LogDirectory, TopicPartition
 from ottla.log.checkpoints import (
+    encode_topic_id,
     read_clean_shutdown,
     read_epochs,
     read_meta_properties,
@@ -18,7 +19,6 @@ from ottla.log.checkpoints import (
     write_clean_shutdown,
     write_epochs,
     write_offsets,
-    write_topic_id,
 )
 from ottla.log.index import OffsetPosition
 from ottla.log.loader import verified
@@ -146,8 +146,7 @@ def test_files_of_a_partition_byte_for_byte(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "epochs").read_bytes() == epochs.read_bytes()
     topic_id = read_topic_id(metadata)
     assert topic_id is not None
-    write_topic_id(tmp_path / "metadata", topic_id)
-    assert (tmp_path / "metadata").read_bytes() == metadata.read_bytes()
+    assert encode_topic_id(topic_id) == metadata.read_bytes()
 
 
 def test_files_of_the_directory_byte_for_byte(tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ottla.log import Log, LogConfig, OffsetOutOfRangeError
+from ottla.base.errors import CorruptionError
+from ottla.log import Fetched, Log, LogConfig, OffsetOutOfRangeError, StorageError
 from ottla.log.errors import OutOfOrderOffsetsError, RecordListTooLargeError
-from ottla.records import TimestampType
+from ottla.records import TimestampType, frames
 from ottla.records.errors import CorruptMessageError
 from tests.unit.log.logs import NOW_MS, SMALL, batch, check_indexes, contents, numbered_batch, open_log
 
@@ -32,6 +37,30 @@ def test_offsets_follow_each_other(log: Log) -> None:
     check_indexes(log)
 
 
+def test_only_the_batches_are_held_open(tmp_path: Path) -> None:
+    """Ten thousand partitions fit into as many descriptors as brokers are commonly given, and not into three times as many."""
+    folder, config = tmp_path / "t-0", LogConfig(index_interval_bytes=1)
+    log, _ = open_log(folder, config)
+    assert held_open(folder) == [".log"]
+    fill(log, 600)  # more entries than are gathered in memory
+    log.flush(now_ms=NOW_MS)
+    assert held_open(folder) == [".log"]
+    check_indexes(log)
+    log.close(now_ms=NOW_MS)
+    again, _ = open_log(folder, config, clean=True)
+    assert held_open(folder) in ([], [".log"])
+    again.abandon()
+
+
+def held_open(folder: Path) -> list[str]:
+    """The kinds of files in a folder that this process has open."""
+    paths = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            paths.append(descriptor.readlink())
+    return sorted(path.suffix for path in paths if path.parent == folder)
+
+
 def test_a_read_starts_with_the_batch_that_holds_the_offset(log: Log) -> None:
     fill(log, 20)
     for offset in range(60):
@@ -47,9 +76,7 @@ def test_the_first_batch_is_whole_however_little_is_asked_for(log: Log) -> None:
     found = log.read(0, 1)
     assert found.range is not None
     assert found.range.length == log.active.locate(0).header.size  # type: ignore[union-attr]
-    small = log.read(0, 10, min_one=False).range
-    assert small is not None
-    assert small.length == 10
+    assert log.read(0, 10, min_one=False).range is None, "part of a batch is of no use"
 
 
 def test_nothing_at_or_behind_the_upper_offset_is_read(log: Log) -> None:
@@ -205,12 +232,10 @@ def test_retention_by_time_size_and_start_offset(tmp_path: Path) -> None:
 
 
 def test_flushes_are_asked_for_and_grouped(tmp_path: Path) -> None:
-    log, _ = open_log(tmp_path / "t-0", LogConfig(flush_messages=10, flush_ms=500))
-    fill(log, 3)
-    assert log.flush_due(NOW_MS) is None
-    assert log.flush_due(NOW_MS + 500) == 9
-    fill(log, 1)
-    assert log.flush_due(NOW_MS) == 12
+    log, _ = open_log(tmp_path / "t-0", LogConfig(flush_ms=500))
+    fill(log, 4)
+    assert log.flush_due(NOW_MS + 499) is None
+    assert log.flush_due(NOW_MS + 500) == 12
     flush = log.begin_flush()
     fill(log, 1)
     flush.sync()
@@ -218,6 +243,18 @@ def test_flushes_are_asked_for_and_grouped(tmp_path: Path) -> None:
     assert log.recovery_point == 12
     log.roll(now_ms=NOW_MS)
     assert log.flush_due(NOW_MS) == 15
+
+
+def test_a_flush_holds_its_files_whatever_becomes_of_their_names(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path / "t-0", SMALL)
+    fill(log, 30)
+    flush = log.begin_flush()
+    log.truncate_to(3, now_ms=NOW_MS)
+    log.abandon()
+    log.directory.rename(tmp_path / "t-0.deleted")
+    flush.sync()
+    log.finish_flush(flush, now_ms=NOW_MS)
+    assert log.recovery_point == 3
 
 
 def test_preallocated_files_are_trimmed(tmp_path: Path) -> None:
@@ -233,3 +270,106 @@ def test_preallocated_files_are_trimmed(tmp_path: Path) -> None:
     assert recovery.truncated_bytes == 2000 - size
     log.close(now_ms=NOW_MS)
     assert path.stat().st_size == size
+
+
+def test_a_roll_waits_for_no_disk(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    segments = len(log.segments)
+    while len(log.segments) < segments + 2:
+        log.append_as_leader(batch(bytes(300)), leader_epoch=0, now_ms=NOW_MS)
+        if len(synced) == 2:  # the leader epoch, before its first record: the file and its name
+            synced.clear()
+    assert synced == []
+    due = log.flush_due(NOW_MS)
+    assert due == log.active.base_offset
+    assert log.recovery_point == 0
+    flush = log.begin_flush(due)
+    files = {f for segment in log.segments[:-1] for f in (segment.file.fd, segment.time_index.file.fd)}
+    flush.sync()
+    assert files <= set(synced)
+    log.finish_flush(flush, now_ms=NOW_MS)
+    assert log.recovery_point == due
+    assert log.flush_due(NOW_MS) is None
+
+
+def test_what_was_flushed_before_a_roll_is_flushed_again_behind_it(log: Log) -> None:
+    """Sealing changes indexes that were on disk already."""
+    log.append_as_leader(batch(bytes(300)), leader_epoch=0, now_ms=NOW_MS)
+    log.flush(now_ms=NOW_MS)
+    sealed = log.active
+    log.roll(now_ms=NOW_MS)
+    assert log.recovery_point == log.log_end_offset
+    assert log.flush_due(NOW_MS) is not None
+    assert log.begin_flush().sealed == (sealed,)
+
+
+def test_flush_messages_is_kept_before_anybody_is_told(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path / "t-0", replace(SMALL, flush_messages=5))
+    ends = []
+    for _ in range(4):
+        log.append_as_leader(numbered_batch(0, 2), leader_epoch=0, now_ms=NOW_MS)
+        ends.append(log.recovery_point)
+    assert ends == [0, 0, 6, 6]
+
+
+def _broken(*_: object) -> None:
+    raise OSError(errno.EIO, "injected")
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        lambda log, _: log.aborted_transactions(0, 60),
+        lambda log, _: log.offset_for_timestamp(NOW_MS + 3),
+        lambda log, _: log.offset_of_max_timestamp(),
+        lambda log, _: log.read(31, 100),
+        lambda _, found: found.range.read(),
+    ],
+)
+def test_a_disk_that_cannot_be_read_is_offline(
+    log: Log, reading: Callable[[Log, Fetched], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log, 20)
+    found = log.read(0, 100)
+    log._segments[0].txn_index.path.mkdir()  # so that reading it fails
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", _broken)
+        with pytest.raises((StorageError, OSError)):
+            reading(log, found)
+    with pytest.raises(StorageError, match="is offline"):
+        log.append_as_leader(numbered_batch(0), leader_epoch=0, now_ms=NOW_MS)
+
+
+def test_a_range_that_was_cut_meanwhile_is_read_as_far_as_it_goes(log: Log) -> None:
+    fill(log, 3)
+    found = log.read(0, 1 << 20).range
+    assert found is not None
+    log.truncate_to(3, now_ms=NOW_MS)
+    assert [frame.base_offset for frame in frames(found.read())] == [0]
+
+
+def test_a_damaged_batch_is_not_searched_for_a_time(log: Log) -> None:
+    fill(log, 3)
+    located = log.active.locate(3)
+    assert located is not None
+    os.pwrite(log.active.file.fd, b"\xff", located.position + located.header.size - 2)
+    assert log.offset_for_timestamp(NOW_MS) is not None
+    with pytest.raises(CorruptionError, match="is damaged at byte"):
+        log.offset_for_timestamp(NOW_MS + 1)
+    # It is served, as Kafka serves it: whoever uses it computes the checksum, a follower before it appends.
+    found = log.read(3, 10).range
+    assert found is not None
+    with pytest.raises(CorruptMessageError):
+        open_log(log.directory.parent / "follower")[0].append_as_follower(found.read(), now_ms=NOW_MS)
+
+
+def test_a_header_that_cannot_be_one_is_neither_served_nor_passed_over(log: Log) -> None:
+    fill(log, 3)
+    located = log.active.locate(3)
+    assert located is not None
+    os.pwrite(log.active.file.fd, b"\x09", located.position + 16)
+    log.active._recent.clear()
+    for offset in (3, 6):
+        with pytest.raises(CorruptionError, match="no batch at"):
+            log.read(offset, 100)

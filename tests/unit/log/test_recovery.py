@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.log import Log, LogConfig
 from ottla.log.segment import LOG_SUFFIX
-from ottla.records import AppendOrigin, Record
+from ottla.records import AppendOrigin, Record, frames
 from tests.unit.log.logs import (
     NOW_MS,
     SMALL,
@@ -147,6 +148,46 @@ def test_segments_behind_a_torn_one_go(written: Written, tmp_path: Path) -> None
     log, recovery = open_log(folder)
     assert recovery.segments_dropped == len(written.segments) - 1
     check_prefix(log, written.records[: log.log_end_offset])
+
+
+def test_a_segment_that_lost_whole_batches_ends_the_log(written: Written, tmp_path: Path) -> None:
+    """What follows would be offered as if nothing were missing; a compacted log has such gaps by nature."""
+    folder = written.copy(tmp_path / "t-0")
+    first = folder / f"{0:020d}{LOG_SUFFIX}"
+    *_, last = frames(first.read_bytes())
+    first.write_bytes(first.read_bytes()[: last.position])
+    kept = written.copy(tmp_path / "compacted")
+    (kept / first.name).write_bytes(first.read_bytes())
+    log, recovery = open_log(folder)
+    assert recovery.segments_dropped == len(written.segments) - 1
+    check_prefix(log, written.records[: last.base_offset])
+    log, recovery = open_log(kept, replace(SMALL, cleanup_policy=frozenset(("compact",))))
+    assert recovery.segments_dropped == 0
+    assert log.log_end_offset == len(written.records)
+    log.abandon()
+
+
+def test_a_gap_among_gaps_is_no_damage(written: Written, tmp_path: Path) -> None:
+    """The log was compacted once, whatever its topic says now."""
+    folder = written.copy(tmp_path / "t-0")
+    first = folder / f"{0:020d}{LOG_SUFFIX}"
+    data = first.read_bytes()
+    found = list(frames(data))
+    cleaned = b"".join(data[f.position : f.position + f.size] for f in (*found[:1], *found[2:-1]))
+    first.write_bytes(cleaned)
+    log, recovery = open_log(folder)
+    assert (recovery.segments_dropped, recovery.truncated_bytes) == (0, 0)
+    assert log.log_end_offset == len(written.records)
+    assert first.read_bytes() == cleaned
+    log.abandon()
+
+
+def test_an_offset_that_cannot_be_in_a_segment_is_damage(written: Written, tmp_path: Path) -> None:
+    folder = written.copy(tmp_path / "t-0")
+    flipped(written.last(folder), written.positions[-1] + 2)
+    log, recovery = open_log(folder)
+    assert recovery.truncated_bytes == written.size - written.positions[-1]
+    check_prefix(log, written.records[: written.bases[-1]])
 
 
 def test_indexes_that_lie_are_built_anew(written: Written, tmp_path: Path) -> None:

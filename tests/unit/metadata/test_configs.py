@@ -8,11 +8,11 @@ from ottla.metadata import InvalidConfigError
 from ottla.metadata.configs import (
     BROKER_CONFIGS,
     TOPIC_CONFIGS,
+    Alteration,
     AlterOperation,
     BrokerSources,
     ConfigKey,
     ConfigSource,
-    altered,
     broker_value,
     check_broker_change,
     check_topic_config,
@@ -21,6 +21,8 @@ from ottla.metadata.configs import (
     describe_topic,
     static_properties,
     topic_value,
+    usable,
+    with_alterations,
 )
 from tests.unit.metadata.golden import config_table
 
@@ -76,9 +78,9 @@ def test_every_default_is_a_value_that_may_be_given(table: dict[str, ConfigKey])
         ("preallocate", "yes", "Expected value to be either true or false"),
         ("compression.type", "brotli", "String must be one of: uncompressed, zstd"),
         ("cleanup.policy", "delete,shred", "String must be one of: compact, delete"),
-        ("compression.gzip.level", "0", "Value must be at least 1"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
         ("message.format.version", "9.9", "not a valid version"),
-        ("leader.replication.throttled.replicas", "1:2,x", "x must match"),
+        ("leader.replication.throttled.replicas", "1:2,x", "must be the literal"),
     ],
 )
 def test_impossible_values_are_refused_in_kafkas_words(name: str, text: str, complaint: str) -> None:
@@ -153,25 +155,68 @@ def test_what_a_broker_says_of_itself() -> None:
     assert broker_value("listener.name.in.ssl.keystore.type", BrokerSources(static)) == "PEM"
 
 
+NOW = BrokerSources({"log.cleaner.threads": "2"})
+
+
 def test_which_settings_of_a_broker_may_change() -> None:
-    check_broker_change({"num.io.threads": "4", "listener.name.in.ssl.keystore.type": "PEM"}, all_brokers=False)
-    with pytest.raises(InvalidConfigError, match=r"dynamically: log\.dirs"):
-        check_broker_change({"log.dirs": "/d"}, all_brokers=False)
-    with pytest.raises(InvalidConfigError, match="default cluster level"):
-        check_broker_change({"ssl.keystore.type": "PEM"}, all_brokers=True)
-    with pytest.raises(InvalidConfigError, match="at least 1"):
-        check_broker_change({"num.io.threads": "0"}, all_brokers=True)
+    good = {
+        "num.io.threads": "4",
+        "listener.name.in.ssl.keystore.type": "PEM",
+        "follower.replication.throttled.rate": "1",
+    }
+    check_broker_change(good, NOW, all_brokers=False)
+    check_broker_change({"nobody.knows": "x", "listener.name.in.max.connections": "5"}, NOW, all_brokers=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "all_brokers", "reason"),
+    [
+        ({"log.dirs": "/d", "broker.id": "4"}, False, r"update these configs dynamically: Set\(log.dirs, broker.id\)"),
+        (
+            {"ssl.keystore.type": "PEM"},
+            False,
+            r"only per-listener using the listener prefix: HashSet\(ssl.keystore.type\)",
+        ),
+        ({"listeners": "A://h:1"}, True, r"default cluster level, broker id must be specified: Set\(listeners\)"),
+        ({"listener.name.in.ssl.keystore.type": "PEM"}, True, "default cluster level"),
+        ({"num.io.threads": "0"}, True, "Value must be at least 1"),
+        ({"leader.replication.throttled.rate": "-1"}, False, "Value must be at least 0"),
+        ({"num.io.threads": "17"}, True, "should not be greater than double the current value 8 for configuration Inv"),
+        ({"background.threads": "4"}, True, "should be at least half the current value 10"),
+        ({"log.cleaner.threads": "5"}, True, "cannot be increased to more than double the current value 2"),
+        ({"log.cleaner.threads": "0"}, True, "should be at least 1"),
+        ({"log.roll.ms": "0"}, True, "requirement failed: log.roll.ms must be greater than or equal to 1"),
+        ({"log.retention.ms": "0"}, True, "must be unlimited"),
+        ({"log.cleaner.dedupe.buffer.size": "2097152"}, True, "at least 1MB per cleaner thread"),
+        ({"max.connections.per.ip": "0"}, True, "can be set to zero only if"),
+        ({"max.connections.per.ip.overrides": "one:two"}, True, "Error parsing"),
+    ],
+)
+def test_what_may_not_be_changed(config: dict[str, str], *, all_brokers: bool, reason: str) -> None:
+    with pytest.raises(InvalidConfigError, match=reason):
+        check_broker_change(config, NOW, all_brokers=all_brokers)
+
+
+def test_a_broker_runs_without_settings_that_it_cannot_use() -> None:
+    assert usable({"num.io.threads": "100", "log.dirs": "/d", "log.roll.ms": "x"}, all_brokers=True) == {
+        "num.io.threads": "100"
+    }
 
 
 def test_incremental_changes() -> None:
-    policy, size = TOPIC_CONFIGS["cleanup.policy"], TOPIC_CONFIGS["segment.bytes"]
-    assert altered(policy, AlterOperation.APPEND, current=None, given="compact") == "delete,compact"
-    assert altered(policy, AlterOperation.APPEND, current="compact", given="compact") == "compact"
-    assert altered(policy, AlterOperation.SUBTRACT, current="compact,delete", given="delete") == "compact"
-    assert altered(size, AlterOperation.SET, current="1", given="2") == "2"
-    assert altered(size, AlterOperation.DELETE, current="1", given=None) is None
-    with pytest.raises(InvalidConfigError, match="not allowed"):
-        altered(size, AlterOperation.APPEND, current="1", given="2")
+    def changed(name: str, operation: AlterOperation, value: str | None, current: dict[str, str]) -> dict[str, str]:
+        return with_alterations(current, [Alteration(name, operation, value)], TOPIC_CONFIGS)
+
+    policy = "cleanup.policy"
+    assert changed(policy, AlterOperation.APPEND, "compact", {}) == {policy: "delete,compact"}
+    assert changed(policy, AlterOperation.APPEND, "compact", {policy: "compact"}) == {policy: "compact"}
+    assert changed(policy, AlterOperation.SUBTRACT, "delete", {policy: "compact,delete"}) == {policy: "compact"}
+    assert changed("segment.bytes", AlterOperation.SET, "2", {"segment.bytes": "1"}) == {"segment.bytes": "2"}
+    assert changed("segment.bytes", AlterOperation.DELETE, None, {"segment.bytes": "1"}) == {}
+    with pytest.raises(InvalidConfigError, match="append is not allowed for config key: "):
+        changed("segment.bytes", AlterOperation.APPEND, "2", {})
+    with pytest.raises(InvalidConfigError, match="Unknown config name: colour"):
+        changed("colour", AlterOperation.SUBTRACT, "2", {})
 
 
 def test_a_password_is_not_repeated() -> None:

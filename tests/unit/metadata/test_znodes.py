@@ -136,6 +136,10 @@ def test_registrations_of_every_version_are_read() -> None:
         b'{"version":4,"endpoints":["IN://[::1]:1"],"listener_security_protocol_map":{"IN":"SASL_SSL"},"timestamp":"5"}',
     )
     assert fourth.endpoints == (brokers.Endpoint("IN", "::1", 1, "SASL_SSL"),)
+    assert fourth.mark is None
+    for clean in (True, False):
+        ours = fourth._replace(mark=brokers.Mark(clean=clean))
+        assert brokers.decode_broker(BrokerId(1), brokers.encode_broker(ours)).mark == ours.mark
 
 
 def test_topics_of_every_version_are_read() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 
 import cramjam
 import pytest
 
-from ottla.records import AppendOrigin, Codec, Record, Rules, TimestampType, build_batch, read_batch, validate
+from ottla.records import AppendOrigin, Codec, Record, Rules, TimestampType, build_batch, frames, read_batch, validate
 from ottla.records.batch import HEADER_BYTES, BatchHeader, compute_crc, read_header, stamped
 from ottla.records.codecs import CODEC_BY_NAME, pack, unpack
 from ottla.records.control import ControlType, EndTransactionMarker, build_marker, read_marker
@@ -17,11 +17,15 @@ from ottla.records.errors import (
     CorruptMessageError,
     InvalidRecordError,
     InvalidTimestampError,
+    LaboriousError,
     MessageTooLargeError,
     RecordsError,
     UnsupportedCompressionTypeError,
 )
+from ottla.records.legacy import check_any, first_offset, read_any
 from ottla.records.record import put_varint
+from ottla.records.validate import vet
+from tests.unit.records.old import old_message, old_run
 
 NOW_MS = 1_700_000_000_000
 RECORDS = [Record(b"k%d" % i, b"v" * i, NOW_MS + i % 7, ((b"h", None), (b"", b"x"))) for i in range(40)]
@@ -66,23 +70,23 @@ def test_log_append_time() -> None:
 
 
 def test_a_wrong_largest_timestamp_is_put_right() -> None:
-    stored = validated(changed(build_batch(RECORDS), lambda header: header._replace(max_timestamp=1)))
+    stored = validated(changed(build_batch(RECORDS), lambda header: header.replace(max_timestamp=1)))
     assert read_header(stored).max_timestamp == NOW_MS + 6
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda h: h._replace(base_offset=1),
-        lambda h: h._replace(record_count=39),
-        lambda h: h._replace(record_count=41),
-        lambda h: h._replace(record_count=39, last_offset_delta=38),
-        lambda h: h._replace(record_count=41, last_offset_delta=40),
-        lambda h: h._replace(record_count=0, last_offset_delta=-1),
-        lambda h: h._replace(record_count=-1, last_offset_delta=-2),
-        lambda h: h._replace(last_offset_delta=40),
-        lambda h: h._replace(attributes=0x20),
-        lambda h: h._replace(producer_id=3, producer_epoch=0, base_sequence=-1),
+        lambda h: h.replace(base_offset=1),
+        lambda h: h.replace(record_count=39),
+        lambda h: h.replace(record_count=41),
+        lambda h: h.replace(record_count=39, last_offset_delta=38),
+        lambda h: h.replace(record_count=41, last_offset_delta=40),
+        lambda h: h.replace(record_count=0, last_offset_delta=-1),
+        lambda h: h.replace(record_count=-1, last_offset_delta=-2),
+        lambda h: h.replace(last_offset_delta=40),
+        lambda h: h.replace(attributes=0x20),
+        lambda h: h.replace(producer_id=3, producer_epoch=0, base_sequence=-1),
     ],
 )
 def test_headers_that_are_refused(change: Callable[[BatchHeader], BatchHeader]) -> None:
@@ -156,9 +160,8 @@ def test_too_large_as_sent_and_once_unpacked() -> None:
         validated(build_batch(large))
     for codec in list(Codec)[1:]:
         data = build_batch(large, codec=codec)
-        validated(data)
         with pytest.raises(MessageTooLargeError) as caught:
-            validated(data, Rules(unpacked_bytes_max=9_999_999))
+            vet(data, Rules(unpacked_bytes_max=9_999_999), now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
         assert caught.value.error == "MESSAGE_TOO_LARGE"
 
 
@@ -180,7 +183,7 @@ def test_unframed_snappy_is_read() -> None:
 
 def test_codecs_that_do_not_exist() -> None:
     with pytest.raises(UnsupportedCompressionTypeError):
-        validated(changed(build_batch(RECORDS), lambda header: header._replace(attributes=5)))
+        validated(changed(build_batch(RECORDS), lambda header: header.replace(attributes=5)))
 
 
 def test_markers() -> None:
@@ -192,40 +195,113 @@ def test_markers() -> None:
     assert read_header(validated(data, origin=AppendOrigin.COORDINATOR)).is_control
 
 
-def message(magic: int, value: bytes | None, *, attributes: int = 0, timestamp: int = 5, offset: int = 0) -> bytes:
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
-    body += struct.pack(">i", 1) + b"k"
-    body += struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value
-    body = struct.pack(">I", zlib.crc32(body)) + body
-    return struct.pack(">qi", offset, len(body)) + body
-
-
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_old_messages_become_a_batch(magic: int, codec: Codec) -> None:
-    inner = b"".join(message(magic, b"v%d" % i, offset=i) for i in range(5)) + message(magic, None, offset=5)
-    data = inner if codec is Codec.NONE else message(magic, pack(codec, inner), attributes=codec)
-    stored = validated(data)
-    header = read_header(stored)
-    assert (header.codec_id, header.record_count, header.base_offset) == (codec, 6, 1000)
-    expected = [b"v0", b"v1", b"v2", b"v3", b"v4", None]
-    assert [(r.key, r.value, r.timestamp) for r in read_batch(stored)] == [
-        (b"k", value, 5 if magic else -1) for value in expected
+def test_old_messages_are_read_with_their_offsets(magic: int, codec: Codec) -> None:
+    data = old_run(magic, codec)
+    found = [record for frame in frames(data) for record in read_any(data, frame.position)]
+    assert [(r.offset, r.value, r.timestamp) for r in found] == [
+        (100 + i, b"v%d" % i, 5 + i if magic else -1) for i in range(5)
     ]
+    assert first_offset(data) == 100
+    assert [check_any(data, frame).last_offset for frame in frames(data)][-1] == 104
 
 
-def test_old_messages_that_are_refused() -> None:
-    good = message(1, b"v")
+def test_old_messages_cannot_be_sent() -> None:
+    for magic in (0, 1):
+        with pytest.raises(InvalidRecordError, match="only magic 2"):
+            validated(old_message(magic, b"v"))
+
+
+def test_old_messages_that_cannot_be_read() -> None:
+    good = old_message(1, b"v")
     for bad, error in (
         (good[:-1] + b"w", CorruptMessageError),
-        (good + message(0, b"v"), InvalidRecordError),
-        (message(1, pack(Codec.GZIP, good), attributes=1) * 2, InvalidRecordError),
-        (message(1, pack(Codec.GZIP, message(0, b"v")), attributes=1), InvalidRecordError),
-        (message(1, pack(Codec.GZIP, good + b"more"), attributes=1), InvalidRecordError),
-        (message(1, b"not gzip", attributes=1), CorruptMessageError),
+        (old_message(1, pack(Codec.GZIP, old_message(0, b"v")), attributes=1), InvalidRecordError),
+        (old_message(1, pack(Codec.GZIP, old_message(1, good, attributes=1)), attributes=1), InvalidRecordError),
+        (old_message(1, pack(Codec.GZIP, good + b"more"), attributes=1), InvalidRecordError),
+        (old_message(1, pack(Codec.GZIP, b""), attributes=1), InvalidRecordError),
+        (old_message(1, b"not gzip", attributes=1), CorruptMessageError),
     ):
         with pytest.raises(error):
-            validated(bad)
+            list(read_any(bad))
+
+
+@pytest.mark.parametrize("codec", list(Codec)[1:])
+def test_what_unpacks_to_very_much_is_judged_elsewhere(codec: Codec) -> None:
+    data = build_batch([Record(b"k", bytes(100_000), NOW_MS)] * 100, codec=codec)
+    with pytest.raises(LaboriousError):
+        validated(data)
+    vetted = vet(data, Rules(), now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    found = validate(vetted, Rules(), base_offset=7, leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    assert (found.header.base_offset, found.header.last_offset) == (7, 106)
+    assert b"".join(found.parts)[HEADER_BYTES:] == data[HEADER_BYTES:]
+
+
+@pytest.mark.parametrize(
+    ("target", "size", "level", "elsewhere"),
+    [
+        ("gzip", 60_000, None, False),
+        ("gzip", 70_000, None, True),
+        ("gzip", 20_000, 9, True),
+        ("zstd", 500_000, None, False),
+        ("zstd", 600_000, None, True),
+        ("lz4", 1_000_000, None, False),
+    ],
+)
+def test_what_takes_long_to_pack_is_packed_elsewhere(
+    target: str, size: int, level: int | None, *, elsewhere: bool
+) -> None:
+    data = build_batch([Record(b"k", bytes(size), NOW_MS)])
+    rules = Rules(compression_type=target, compression_level=level, max_message_bytes=10_000_000)
+    if elsewhere:
+        with pytest.raises(LaboriousError):
+            validated(data, rules)
+        data = b"".join(map(bytes, (vet(data, rules, now_ms=NOW_MS, origin=AppendOrigin.CLIENT).data,)))
+    stored = validated(data, rules)
+    assert read_header(stored).codec_id == CODEC_BY_NAME[target]
+    assert [record.value for record in read_batch(stored)] == [bytes(size)]
+
+
+@pytest.mark.parametrize(("target", "low", "high"), [("gzip", 1, 9), ("zstd", 1, 19), ("lz4", 1, 17)])
+def test_a_higher_level_packs_tighter(target: str, low: int, high: int) -> None:
+    words = b" ".join(b"%d-%d" % (number * number % 977, number % 13) for number in range(1500))
+    data = build_batch([Record(b"k", words, NOW_MS)])
+    sizes = [len(validated(data, Rules(compression_type=target, compression_level=level))) for level in (low, high)]
+    assert sizes[0] > sizes[1]
+
+
+def test_wrong_records_among_very_many_are_looked_for_elsewhere() -> None:
+    data = build_batch([Record(b"k", b"", NOW_MS)] * 20_000 + [Record(None, b"", NOW_MS)] * 2000)
+    rules = Rules(compacted=True)
+    with pytest.raises(LaboriousError):
+        validated(data, rules)
+    with pytest.raises(InvalidRecordError) as caught:
+        vet(data, rules, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    assert [error.batch_index for error in caught.value.record_errors] == list(range(20_000, 21_000))
+
+
+@pytest.mark.parametrize("codec", list(Codec)[1:])
+def test_memory_is_constant_however_much_there_is(codec: Codec) -> None:
+    """Judging, packing anew, saying what is wrong, reading: none of them holds what 64 MB unpack to."""
+    large = Record(b"k", bytes(1 << 20), NOW_MS)
+    data = build_batch([large] * 64, codec=codec)
+    rules = Rules(max_message_bytes=len(data) + (8 << 20))
+    late = Rules(max_message_bytes=rules.max_message_bytes, before_max_ms=0)
+    other = "gzip" if codec is not Codec.GZIP else "zstd"
+    tracemalloc.start()
+    try:
+        vet(data, rules, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+        vet(data, replace(rules, compression_type=other), now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+        with pytest.raises(InvalidTimestampError):
+            vet(data, late, now_ms=NOW_MS + 1, origin=AppendOrigin.CLIENT)
+        with pytest.raises(MessageTooLargeError):
+            vet(data, replace(rules, compression_type="uncompressed"), now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+        assert sum(1 for _ in read_batch(data)) == 64
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * len(data) + (24 << 20)
 
 
 def test_varints() -> None:

@@ -48,7 +48,8 @@ def test_a_storm_costs_one_read_at_a_time() -> None:
             async def counted(path: str) -> Znode | None:
                 nonlocal reads
                 reads += 1
-                await asyncio.sleep(0.01)
+                for _ in range(100):  # as long as many changes take, on a slow machine, too
+                    await asyncio.sleep(0)
                 return await read(path)
 
             store._watching._read_data = counted

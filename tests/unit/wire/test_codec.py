@@ -6,6 +6,7 @@ import pytest
 
 from ottla import wire
 from ottla.base.errors import RemoteProtocolError
+from ottla.wire.codec import decoder_of_the_table
 from ottla.wire.messages.k00_produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
@@ -16,8 +17,10 @@ from ottla.wire.messages.k00_produce import (
     TopicProduceResponse,
 )
 from ottla.wire.messages.k01_fetch import FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.k02_list_offsets import ListOffsetsRequest
 from ottla.wire.messages.k03_metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.messages.k18_api_versions import ApiVersionsRequest
 from ottla.wire.messages.k75_describe_topic_partitions import DescribeTopicPartitionsRequest, RequestCursor
 from ottla.wire.messages.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -46,10 +49,14 @@ def test_stored_records_are_messages_too() -> None:
 class TestRecords:
     def test_are_read_as_a_view_into_the_frame(self) -> None:
         frame = wire.encode(_produce(RECORDS), 9)
-        records = wire.decode(ProduceRequest, 9, frame).topic_data[0].partition_data[0].records
+        records = decoder_of_the_table(ProduceRequest, 9)(frame).topic_data[0].partition_data[0].records
         assert isinstance(records, memoryview)
         assert records.obj is frame
         assert records == RECORDS
+
+    def test_are_bytes_where_they_are_to_be_validated(self) -> None:
+        frame = wire.encode(_produce(RECORDS), 9)
+        assert wire.decode(ProduceRequest, 9, frame).topic_data[0].partition_data[0].records == RECORDS
 
     def test_are_written_as_a_part_of_their_own(self) -> None:
         parts = wire.encode_parts(_produce(RECORDS), 9)
@@ -65,14 +72,14 @@ class TestRecords:
 
 class TestNull:
     def test_is_refused_where_none_may_be(self) -> None:
-        with pytest.raises(wire.EncodeError, match="HeartbeatRequest"):
-            wire.encode(HeartbeatRequest(group_id=None), 4)  # type: ignore[arg-type]
+        with pytest.raises(wire.EncodeError, match="LeaveGroupRequest"):
+            wire.encode(LeaveGroupRequest(group_id=None), 4)  # type: ignore[arg-type]
         with pytest.raises(wire.EncodeError):
-            wire.encode(HeartbeatResponse(error_code=None), 0)  # type: ignore[arg-type]
+            wire.encode(LeaveGroupResponse(error_code=None), 0)  # type: ignore[arg-type]
         with pytest.raises(wire.EncodeError):
             wire.encode(MetadataRequest(allow_auto_topic_creation=None), 12)  # type: ignore[arg-type]
         with pytest.raises(wire.EncodeError):
-            wire.encode(FetchRequest(topics=None), 4)  # type: ignore[arg-type]
+            wire.encode(ListOffsetsRequest(topics=None), 4)  # type: ignore[arg-type]
 
     def test_is_refused_by_the_versions_that_do_not_allow_it(self) -> None:
         assert wire.encode(MetadataRequest(topics=None), 1) == b"\xff\xff\xff\xff"
@@ -131,7 +138,11 @@ class TestTags:
 
     def test_more_than_there_are_bytes_are_refused(self) -> None:
         with pytest.raises(wire.DecodeError, match="tagged fields in"):
-            wire.decode(ApiVersionsRequest, 3, b"\1\1\xff\xff\xff\xff\x07")
+            wire.decode(ApiVersionsRequest, 3, b"\1\1\x40")
+
+    def test_more_than_anybody_needs_are_refused(self) -> None:
+        with pytest.raises(wire.DecodeError, match="where 64 are the most"):
+            wire.decode(ApiVersionsRequest, 3, b"\1\1\x41" + b"\0\0" * 65)
 
 
 class TestMalformed:

@@ -1,6 +1,7 @@
 """A keeper that only answers ``srvr``, in the place of the real one, so that tests can tell it how to fail.
 
-``STANDIN`` in the environment holds ``ID=HOW`` words; a keeper without one serves, and ends when it is asked to.
+``STANDIN`` in the environment holds ``ID=HOW`` words; a keeper without one serves, and ends when it is asked to. With
+``PATIENT``, whoever asks processes to end has ten minutes for them to do so.
 """
 
 from __future__ import annotations
@@ -34,3 +35,8 @@ def run(config: Any) -> int:
 main = types.ModuleType("ottla.keeper.main")
 vars(main)["run"] = run
 sys.modules["ottla.keeper.main"] = main
+
+if os.environ.get("PATIENT"):
+    from ottla.cli import supervisor
+
+    supervisor.GRACE_S = 600.0

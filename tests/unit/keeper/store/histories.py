@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.keeper.proto.opcodes import OpCode
-from ottla.keeper.proto.records import ACL, STAT
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE, STAT
 from ottla.keeper.proto.txns import (
     CloseSessionTxn,
     CreateContainerTxn,
@@ -22,9 +22,9 @@ from ottla.keeper.proto.txns import (
     TxnBody,
     encode_txn,
 )
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.server.paths import parent_of
 from ottla.keeper.server.tree import DataTree, pack_stat
+from tests.values import replaced
 
 TIME_MS = 1_700_000_000_000
 SECRET_ACL = (ACL(31, "digest", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),)
@@ -64,7 +64,7 @@ class History:
         txn = Txn(session_id or self.session_id, 7, zxid, TIME_MS + zxid % 1000, _TYPES[type(body)], body, None)
         self.tree.apply(txn)
         if not isinstance(body, ErrorTxn):
-            txn = txn._replace(digest=self.tree.digest)
+            txn = replaced(txn, digest=self.tree.digest)
         entry = Entry(zxid, encode_txn(txn))
         self.entries.append(entry)
         return entry

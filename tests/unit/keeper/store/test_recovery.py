@@ -16,6 +16,7 @@ from ottla.keeper.store.recovery import Recent
 from ottla.keeper.store.synced import SYNCED_NAME
 from tests.unit.keeper.store.faults import kill
 from tests.unit.keeper.store.histories import History, rich_history, seen
+from tests.values import replaced
 
 
 def recover(directory: Path) -> Recovered:
@@ -383,7 +384,7 @@ class TestDigests:
         history.fill(5)
         wrong = decode_txn(history.add(SetDataTxn("/fill", b"true", 9)).raw)
         body = SetDataTxn("/fill", b"false", 9)
-        history.entries[-1] = Entry(wrong.zxid, encode_txn(wrong._replace(body=body)))
+        history.entries[-1] = Entry(wrong.zxid, encode_txn(replaced(wrong, body=body)))
         history.create("/x")
         history.create("/y")
         write(data, [history.entries])
@@ -395,7 +396,7 @@ class TestDigests:
         history = History()
         history.fill(5)
         entries = [
-            Entry(e.zxid, encode_txn(decode_txn(e.raw)._replace(digest=1, digest_version=1))) for e in history.entries
+            Entry(e.zxid, encode_txn(replaced(decode_txn(e.raw), digest=1, digest_version=1))) for e in history.entries
         ]
         write(data, [entries])
         assert recover(data).digest_mismatches == 0

@@ -9,9 +9,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.jute import INT, LONG
-from ottla.keeper.proto.records import ACL
+from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE
 from ottla.keeper.proto.txns import decode_txn
-from ottla.keeper.server.acl import OPEN_ACL_UNSAFE
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store import decode_snapshot, encode_snapshot
 from ottla.keeper.store.snapshot import CLOSED_ACL, is_whole

@@ -14,7 +14,8 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.txns import Entry
 from ottla.keeper.store import TxnLog, follows
-from ottla.keeper.store.entries import LOG_HEADER, LogReader, encode_entries, find_entry
+from ottla.keeper.store.entries import LOG_HEADER, encode_entries
+from ottla.keeper.store.logreader import LogReader, find_entry
 from ottla.keeper.store.synced import Mark, read_mark
 from tests.unit.keeper.store.histories import History, rich_history
 

@@ -1,0 +1,42 @@
+"""Pages whose commands are run as they are shown, and have to print what is shown below them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+_BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+_COMMAND = re.compile(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)
+
+
+def run_page(
+    name: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    here: Callable[[str], str] = str,
+    timeout_s: float = 120,
+) -> int:
+    """How many blocks there were. ``here`` puts what is true on this machine into a command or its output."""
+    blocks = _BLOCK.findall((DOCS / name).read_text())
+    mine = {**os.environ, **environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for block in blocks:
+        for command, shown in _COMMAND.findall(block):
+            done = subprocess.run(
+                ["bash", "-c", here(command)],
+                env=mine,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+            assert done.stdout == here(shown), f"{command}\n{done.stdout}"
+    return len(blocks)

@@ -1,0 +1,145 @@
+"""What must hold after every write to the registry, and when all is well again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.metadata.ids import NO_LEADER, BrokerId, TopicPartition
+from ottla.metadata.znodes import paths
+from ottla.metadata.znodes.cluster import decode_controller_epoch
+from ottla.metadata.znodes.topics import LeaderAndIsr, TopicAssignment, decode_state, decode_topic
+from ottla.registry.store import Create, Delete, Operation, Result, SetData
+from tests.peers.memorystore import MemoryEnsemble
+from tests.simcontroller.truth import Place
+
+if TYPE_CHECKING:
+    from tests.simcontroller.world import World
+
+
+class CheckedEnsemble(MemoryEnsemble):
+    """A registry that looks at every write before anybody else does."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self.states: dict[TopicPartition, LeaderAndIsr] = {}
+        self.written = 0
+        self.deleted_topics: set[str] = set()
+        self.deleted_assignments: dict[str, TopicAssignment] = {}
+
+    def write(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
+        for operation in operations:
+            if isinstance(operation, Delete) and operation.path.count("/") == 3 and operation.path in self.nodes:
+                topic = operation.path.rpartition("/")[2]
+                if operation.path == paths.topic(topic):
+                    self.deleted_assignments[topic] = self.assignment(topic)
+        results = super().write(operations, session_id)
+        for operation in operations:
+            if isinstance(operation, Delete):
+                self._deleted(operation.path)
+            elif isinstance(operation, (Create, SetData)) and operation.path.endswith("/state"):
+                _, _, _, topic, _, number, _ = operation.path.split("/")
+                self._state_written(TopicPartition(topic, int(number)), operation.data)
+        return results
+
+    def assignment(self, topic: str) -> TopicAssignment:
+        return decode_topic(topic, self.nodes[paths.topic(topic)].data)
+
+    def place(self, where: TopicPartition) -> Place | None:
+        """What a partition of that name is now."""
+        node = self.nodes.get(paths.topic(where.topic))
+        topic_id = None if node is None else decode_topic(where.topic, node.data).topic_id
+        return None if topic_id is None else Place(topic_id, where.partition)
+
+    def is_deleted(self, topic: str) -> bool:
+        """Somebody has asked for that."""
+        return paths.deletion(topic) in self.nodes
+
+    def _state_written(self, where: TopicPartition, data: bytes) -> None:
+        self.written += 1
+        node = self.nodes[paths.partition_state(where)]
+        state = decode_state(where, data, partition_epoch=node.version)
+        before = self.states.get(where)
+        self.states[where] = state
+        told = f"{where}: {before} -> {state}"
+        epoch = decode_controller_epoch(self.nodes[paths.CONTROLLER_EPOCH].data)
+        assert state.controller_epoch == epoch, f"C1: written in the name of another controller than {epoch}: {told}"
+        assert state.isr, f"C3: nobody is in sync: {told}"
+        assert len(set(state.isr)) == len(state.isr), told
+        assert state.leader in (*state.isr, NO_LEADER), f"C3: a leader that is not in sync: {told}"
+        replicas = self.assignment(where.topic).partitions[where.partition].replicas
+        assert set(state.isr) <= set(replicas), f"C3: in sync without a replica ({replicas}): {told}"
+        self._world.truth.state_written(where, before, state)
+        if before is None:
+            return
+        assert state.leader_epoch >= before.leader_epoch, f"C3: an epoch that goes back: {told}"
+        if state.leader != before.leader:
+            assert state.leader_epoch > before.leader_epoch, f"C3: another leader in the same epoch: {told}"
+            assert state.leader in (*before.isr, NO_LEADER), f"an unclean election: {told}"
+        for broker in set(state.isr) - set(before.isr):
+            joining = self._world.nodes.get(broker)
+            known = None if joining is None else joining.partition(where)
+            assert known is None or known.leader_epoch >= state.leader_epoch, (
+                f"L9: {broker} is in sync and follows in epoch {known.leader_epoch}: {told}"
+            )
+        if state.leader_epoch != before.leader_epoch:
+            assert set(state.isr) <= set(before.isr), f"L9: in sync without having asked for it: {told}"
+
+    def _deleted(self, path: str) -> None:
+        match path.split("/"):
+            case ["", "brokers", "topics", _, "partitions", _, "state"]:
+                self.states = {
+                    where: state for where, state in self.states.items() if paths.partition_state(where) != path
+                }
+            case ["", "brokers", "topics", topic]:
+                self._topic_deleted(topic)
+
+    def _topic_deleted(self, topic: str) -> None:
+        self.deleted_topics.add(topic)
+        assigned = self.deleted_assignments.pop(topic)
+        left = [
+            (broker, number)
+            for number, assignment in assigned.partitions.items()
+            for broker in assignment.replicas
+            if self._world.holds(broker, TopicPartition(topic, number), assigned.topic_id)
+        ]
+        assert not left, f"C6: {topic} is gone, and left {left}"
+
+
+def all_is_well(world: World) -> None:
+    """Nobody has failed for a while: everybody agrees, and nothing is left undone."""
+    ensemble = world.ensemble
+    assert sum(node.controller_is_active for node in world.nodes.values()) == 1
+    assert not ensemble.children(paths.DELETE_TOPICS), "deletions are left"
+    topics = ensemble.children(paths.TOPICS)
+    known: dict[TopicPartition, tuple[int, int, tuple[int, ...]]] = {}
+    for topic in topics:
+        for number, assignment in ensemble.assignment(topic).partitions.items():
+            where = TopicPartition(topic, number)
+            assert not assignment.is_being_reassigned, f"{where} is still on its way: {assignment}"
+            znode = ensemble.nodes[paths.partition_state(where)]
+            state = decode_state(where, znode.data, partition_epoch=znode.version)
+            assert state.leader in world.nodes, f"{where} is led by nobody: {state}"
+            assert set(state.isr) == set(assignment.replicas), f"{where}: {state}, {assignment}"
+            known[where] = (state.leader, state.leader_epoch, state.isr)
+            for broker in assignment.replicas:
+                held = world.nodes[broker].partition(where)
+                assert held is not None, f"{where} is not held by {broker}"
+                assert (held.leader, held.leader_epoch) == known[where][:2], f"{where} at {broker}"
+            _is_alike(world, where, assignment.replicas)
+    for node in world.nodes.values():
+        image = node.cluster.image
+        states = {where: image.state(where) for where in image.partitions()}
+        told = {where: (each.leader, each.leader_epoch, each.isr) for where, each in states.items() if each is not None}
+        assert told == known, f"C5: broker {node.broker_id} believes {told} instead of {known}"
+        assert image.brokers.keys() == world.nodes.keys(), f"C5: broker {node.broker_id} believes {image.brokers} alive"
+
+
+def _is_alike(world: World, where: TopicPartition, replicas: Sequence[BrokerId]) -> None:
+    place = world.ensemble.place(where)
+    assert place is not None
+    logs = [world.records(broker, where, place) for broker in replicas]
+    committed = world.truth.committed.get(place, [])
+    assert all(log == logs[0] for log in logs), f"L3: the logs of {where} differ in the end"
+    assert logs[0] == committed, f"L1: {where} has {len(logs[0])} records in the end, and {len(committed)} committed"

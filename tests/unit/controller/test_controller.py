@@ -1,0 +1,197 @@
+"""The controller over a tree in memory: what it writes, whom it tells, and that it stops when another one rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.metadata import BrokerRegistration, ReplicaAssignment, TopicId
+from ottla.metadata.znodes import paths
+from ottla.metadata.znodes.topics import TopicAssignment, encode_topic
+from ottla.registry import BadVersionError, ChildrenChanged, DataChanged, NoNodeError, Registry
+from tests.peers.memorystore import MemoryStore
+from tests.unit.controller.stage import ALONE, ID, ONE, T0, TOPIC, TWO, Stage, play
+
+
+def test_a_topic_is_brought_up_grown_and_deleted() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", ALONE, {"retention.ms": "5"})
+        await stage.controller.topics_changed()
+        assert stage.leader() == ONE
+        assert stage.image.topic_config("t") == {"retention.ms": "5"}
+
+        topic = stage.image.topics["t"]
+        more = {**topic.partitions, 1: ReplicaAssignment((ONE,))}
+        await stage.controller.partitions_added(topic._replace(partitions=more))
+        assert stage.leader(1) == ONE
+        written = (await stage.registry.topics.read(["t"]))["t"]
+        assert (written.partitions, set(written.states), written.topic_id) == (more, {0, 1}, ID)
+
+        await stage.registry.topics.request_deletion("t")
+        await stage.controller.deletion_asked("t")
+        assert stage.image.topics == {}
+        await stage.until(lambda: not stage.controller.deleting)
+        assert await stage.registry.topics.names() == ()
+        assert await stage.registry.topics.deletions() == ()
+
+    play(story)
+
+
+def test_a_topic_goes_when_its_last_replica_has() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", TOPIC)
+        await stage.registry.topics.request_deletion("t")
+        await stage.controller.deletion_asked("t")
+        assert (stage.image.topics, stage.controller.deleting) == ({}, frozenset())
+        assert await stage.registry.topics.names() == ("t",), "broker 2 is away, and holds a replica"
+
+    play(story)
+
+
+def test_partitions_that_were_planned_on_an_old_topic_are_refused_and_the_new_one_is_known() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", TOPIC)
+        await stage.controller.topics_changed()
+        old = stage.image.topics["t"]
+        await stage.controller.partitions_added(
+            old._replace(partitions={**old.partitions, 1: ReplicaAssignment((ONE,))})
+        )
+        with pytest.raises(BadVersionError):
+            await stage.controller.partitions_added(
+                old._replace(partitions={**old.partitions, 1: ReplicaAssignment((TWO,))})
+            )
+        assert stage.image.topics["t"].partitions[1].replicas == (ONE,)
+
+    play(story)
+
+
+def test_a_topic_that_somebody_tore_out_does_not_cost_the_controller_its_office() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", ALONE)
+        await stage.registry.topics.create("u", TopicAssignment(TopicId(b"fedcba9876543210"), ALONE.partitions))
+        await stage.controller.topics_changed()
+        for path in (paths.partition_state(T0), paths.partition(T0), paths.partitions("t"), paths.topic("t")):
+            await stage.registry.store.delete(path)
+        with pytest.raises(NoNodeError):
+            topic = stage.image.topics["t"]
+            more = {**topic.partitions, 1: ReplicaAssignment((ONE,))}
+            await stage.controller.partitions_added(topic._replace(partitions=more))
+        assert stage.image.topics.keys() == {"u"}
+        assert stage.controller.is_active
+
+    play(story)
+
+
+def test_a_topic_of_old_is_given_an_id() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", TopicAssignment(None, ALONE.partitions))
+        await stage.controller.topics_changed()
+        given = stage.image.topics["t"].topic_id
+        assert given is not None
+        assert (await stage.registry.topics.read(["t"]))["t"].topic_id == given
+        assert stage.leader() == ONE
+
+    play(story)
+
+
+def test_partitions_that_a_tool_wrote_itself_are_brought_up() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", ALONE)
+        await stage.controller.topics_changed()
+        more = TopicAssignment(ID, {**ALONE.partitions, 1: ReplicaAssignment((ONE,))})
+        await stage.registry.store.set(paths.topic("t"), encode_topic(more))
+        await stage.controller.on_event(DataChanged(paths.topic("t"), await stage.registry.store.get(paths.topic("t"))))
+        assert stage.leader(1) == ONE
+
+    play(story)
+
+
+def test_brokers_that_come_and_go() -> None:
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            second = Registry(other)
+            epoch = await second.brokers.register(BrokerRegistration(TWO, ()))
+            await stage.controller.on_event(ChildrenChanged(paths.BROKER_IDS, ("1", "2")))
+            await stage.registry.topics.create("t", TopicAssignment(ID, {0: ReplicaAssignment((TWO, ONE))}))
+            await stage.controller.topics_changed()
+            assert stage.leader() == TWO
+            await second.brokers.unregister(TWO, epoch=epoch)
+            await stage.controller.on_event(ChildrenChanged(paths.BROKER_IDS, ("1",)))
+        assert stage.leader() == ONE
+        state = stage.image.topics["t"].states[0]
+        assert (state.isr, state.leader_epoch) == ((ONE,), 1)
+
+    play(story)
+
+
+def test_a_topic_that_may_not_be_deleted_stays_and_the_wish_goes() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", TOPIC)
+        await stage.registry.topics.request_deletion("t")
+        await stage.controller.deletion_asked("t")
+        assert await stage.registry.topics.names() == ("t",)
+        assert await stage.registry.topics.deletions() == ()
+        assert stage.leader() == ONE
+
+    play(story, may_delete=False)
+
+
+def test_a_topic_that_is_unmade_before_it_was_heard_of_goes_all_the_same() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.registry.topics.create("t", ALONE)
+        await stage.registry.topics.request_deletion("t")
+        await stage.controller.on_event(ChildrenChanged(paths.DELETE_TOPICS, ("t",)))
+        await stage.until(lambda: not stage.controller.deleting)
+        assert await stage.registry.topics.names() == ()
+
+    play(story)
+
+
+def test_a_controller_that_was_replaced_writes_nothing_more() -> None:
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            second = Registry(other)
+            current = await second.controllers.current()
+            assert current is not None
+            assert await second.controllers.depose_session(current.session_id + 99) is False
+            assert await second.controllers.depose_session(current.session_id) is True
+            assert await second.controllers.elect(TWO, timestamp_ms=1) is not None
+            await second.topics.create("t", TOPIC)
+            await stage.controller.topics_changed()
+            assert not stage.controller.is_active
+            assert (await second.topics.read(["t"]))["t"].states == {}
+
+    play(story)
+
+
+def test_late_news_of_an_empty_office_do_not_cost_it() -> None:
+    """The watch tells what was there when it was set: nobody, and then this controller was elected."""
+
+    async def story(stage: Stage) -> None:
+        await stage.controller.on_event(DataChanged(paths.CONTROLLER, None))
+        assert stage.controller.is_active
+        await stage.registry.topics.create("t", TOPIC)
+        await stage.controller.topics_changed()
+        assert stage.leader() == ONE
+
+    play(story)
+
+
+def test_an_empty_office_is_taken() -> None:
+    async def story(stage: Stage) -> None:
+        current, epoch = await stage.registry.controllers.current(), stage.controller.epoch
+        assert current is not None
+        assert epoch is not None
+        assert await stage.registry.controllers.depose(current, epoch)
+        await stage.controller.on_event(DataChanged(paths.CONTROLLER, None))
+        assert stage.controller.epoch is not None
+        assert stage.controller.epoch.epoch == epoch.epoch + 1
+
+    play(story)
+
+
+def test_the_features_of_a_new_cluster_are_written() -> None:
+    async def story(stage: Stage) -> None:
+        assert stage.image.features == await stage.registry.cluster.features()
+        assert stage.image.features is not None
+
+    play(story)
