@@ -14,7 +14,7 @@ compiled := $(shell find src/ottla -name "*.py" -not -path "*/cli/*")
 	@scripts/setup.sh
 	@touch $@
 
-tools: ## install what the tests need beside Python: Java, Maven, Go, strace, iproute2
+tools: ## install what the tests need beside Python: Java, Maven, Go, npm, kcat, strace, iproute2
 	@scripts/install-tools.sh
 
 fmt: setup ## format the code
@@ -38,25 +38,32 @@ wire: setup ## write the message classes made from the message table
 	@$(bin)/python scripts/wire_messages.py
 
 test: tools lint types layers ## everything that fits into minutes; what CI runs
-	@$(pytest) -m 'not long'
+	@$(pytest) -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder
 
-sim: setup ## a thousand seeds of the simulation
+sim: setup ## the simulations, with many seeds
 	@$(bin)/python -m tests.sim --seeds 1000 -j 2
+	@$(bin)/python -m pytest tests/simcontroller -q
 
 rewrite-scenarios: setup ## write the traces of the scenarios anew; review the difference
 	@$(pytest) tests/scenarios --rewrite-scenarios
 
-compat: setup tools ## other people's clients and servers, in full
+compat: setup tools ## other people's clients and servers, in full, with a report card
 	@$(pytest) tests/compat
 
-chaos: setup tools ## real processes under faults and hostile input, in full
+chaos: setup tools ## real processes under faults and hostile input, in full, and a cluster for MINUTES=60 under SEED
 	@$(pytest) tests/chaos tests/hostile
+	@$(bin)/python -m tests.chaos --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
-bench: setup tools ## measure beside ZooKeeper, and the codec beside kio, in the same run
+bench: setup tools ## measure beside ZooKeeper and Kafka, the codec beside kio, and Spark's source beside its own, in the same run
 	@$(bin)/python -m bench.keeper
+	@$(bin)/python -m bench.broker
+	@$(bin)/python -m bench.groups
+	@$(bin)/python -m bench.cluster
+	@$(bin)/python -m bench.cleaner --rounds 1
 	@$(bin)/python -m bench.wire
+	@$(bin)/python -m bench.spark
 
-run: setup ## three keepers and a live demonstration; ONCE=1 ends by itself
+run: setup ## three brokers, three keepers and a pipeline on Spark, live; ONCE=1 ends by itself
 	@$(bin)/python scripts/demo.py $(if $(ONCE),--once)
 
 check: test ## the same as test

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ottla.base.config import markdown
 from ottla.keeper.config import INERT, UNMET, KeeperConfig
 from ottla.keeper.metrics.page import page as metrics_page
+from ottla.metadata.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, no_effect
+from ottla.metadata.configs.broker import CHANGED_ONLY
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -53,12 +56,80 @@ Each of these would be believed to protect something; `false` is accepted.
 {unmet}"""
 
 
+BROKER_CONFIG = """\
+# The settings of brokers and topics
+
+Made from `src/ottla/metadata/configs` by `make docs`; edit those files, not this page.
+
+`ottla broker FILE.properties` reads Kafka's own `server.properties`. Names, types, defaults, bounds and the words of errors are
+those of Apache Kafka 3.9.1. *Changed* says whether a setting can be changed while brokers run (`kafka-configs.sh`, or any admin
+client), for all brokers at once or for one; such a change takes effect on every broker without a restart. Settings of topics
+can all be changed.
+
+Listeners that are changed are opened, closed and moved at once. The one between brokers stays where it is, and to move it is
+refused: Kafka takes such a change, goes on to listen where it did, and tells everybody to come elsewhere.
+
+Two settings are not Kafka's: with `ottla.metrics.port` (0 takes a free one), metrics are served in Prometheus form on
+`ottla.metrics.host`, which is loopback unless it is given.
+
+## Brokers
+
+{brokers}
+## Given to brokers that run
+
+{changed_only}
+## Topics
+
+{topics}
+## Accepted without effect
+
+Each of these is known, checked, stored and described, and changes nothing. A broker that finds one in its file says so.
+
+{inert}"""
+
+
+def settings_page() -> str:
+    """Every setting: what it takes effect on, or why on nothing."""
+    inert: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*BROKER_CONFIGS, *CHANGED_ONLY, *TOPIC_CONFIGS)):
+        if (reason := no_effect(name)) is not None:
+            inert.setdefault(reason, []).append(name)
+    listed = "".join(
+        f"- {reason[0].upper()}{reason[1:]}: {', '.join(f'`{name}`' for name in names)}.\n"
+        for reason, names in inert.items()
+    )
+    return BROKER_CONFIG.format(
+        brokers=_settings(BROKER_CONFIGS, shown=("Changed", lambda key: key.dynamic.value)),
+        changed_only=_settings(CHANGED_ONLY, shown=("Changed", lambda key: key.dynamic.value)),
+        topics=_settings(TOPIC_CONFIGS, shown=("From the broker's", _synonyms)),
+        inert=listed,
+    )
+
+
+def _settings(keys: Mapping[str, ConfigKey], *, shown: tuple[str, Callable[[ConfigKey], str]]) -> str:
+    rows = [f"| Key | Type | Default | {shown[0]} | Meaning |", "|---|---|---|---|---|"]
+    for name, key in keys.items():
+        if no_effect(name) is None:
+            default = key.format(key.default)
+            told = "not set" if default is None else f"`{default}`" if default else "empty"
+            rows.append(f"| `{name}` | {key.type.name.lower()} | {told} | {shown[1](key)} | {key.doc} |")
+    return "\n".join(rows) + "\n"
+
+
+def _synonyms(key: ConfigKey) -> str:
+    return ", ".join(f"`{synonym.name}`" for synonym in key.broker) or "-"
+
+
 def pages() -> dict[Path, str]:
     """Every made page with its text."""
     inert = "".join(f"- `{key}{'*' if key[-1] == '.' else ''}`: {reason}.\n" for key, reason in INERT.items())
     unmet = "".join(f"- `{key}={value}`: {reason}.\n" for key, (value, reason) in UNMET.items())
     settings = KEEPER_CONFIG.format(table=markdown(KeeperConfig), inert=inert, unmet=unmet)
-    return {DOCS / "keeper-config.md": settings, DOCS / "keeper-metrics.md": metrics_page()}
+    return {
+        DOCS / "broker-config.md": settings_page(),
+        DOCS / "keeper-config.md": settings,
+        DOCS / "keeper-metrics.md": metrics_page(),
+    }
 
 
 def main() -> int:

@@ -8,7 +8,9 @@ want() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
 if [ $# -eq 0 ]; then
     want javac openjdk-17-jdk-headless   # the real ZooKeeper and Kafka, and the Java clients
     want mvn maven                       # which brings their jars
-    want go golang-go                    # the Go client
+    want go golang-go                    # the Go clients
+    want npm npm                         # the JavaScript client
+    want kcat kcat                       # a client for the command line
     want strace strace                   # faults at the n-th write or fsync
     want ip iproute2                     # network namespaces
 fi

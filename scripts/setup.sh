@@ -24,12 +24,17 @@ import sys, sysconfig, pathlib
 sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())'
 }
 compiler=
-if compiles || scripts/install-tools.sh gcc libc6-dev python3-dev; then compiler=yes; else
+if [ "${OTTLA_COMPILE:-}" = 0 ]; then :; elif compiles || scripts/install-tools.sh gcc libc6-dev python3-dev; then compiler=yes; else
     echo "setup: no C compiler, so Ottla will run uncompiled" >&2
 fi
-find src -name '*.so' -delete # or what is not compiled again would hide its newer source
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-if [ "$compiler" ] && ! .venv/bin/python -c 'import sys; from ottla.base.compiled import is_compiled; sys.exit(not is_compiled())'; then
-    echo "setup: there is a C compiler, but nothing was compiled; see: .venv/bin/python -m pip install --verbose --editable ." >&2
-    exit 1
+OTTLA_COMPILE=0 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+if [ "$compiler" ]; then
+    # In place, and only what has changed since the last time.
+    .venv/bin/python -W ignore setup.py --quiet build_ext --inplace
+    if ! .venv/bin/python -c 'import sys; from ottla.base.compiled import is_compiled; sys.exit(not is_compiled())'; then
+        echo "setup: there is a C compiler, but nothing was compiled; see: .venv/bin/python setup.py build_ext --inplace" >&2
+        exit 1
+    fi
+else
+    find src -name '*.so' -delete # or what was compiled once would hide its newer source
 fi
