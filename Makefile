@@ -10,7 +10,7 @@ help: ## show this list
 setup: .venv/.installed ## make .venv and install Ottla into it
 	@$(bin)/python -m compileall -q src # or every start compiles where PYTHONDONTWRITEBYTECODE is set
 compiled := $(shell find src/ottla -name "*.py" -not -path "*/cli/*")
-.venv/.installed: pyproject.toml setup.py scripts/setup.sh $(compiled)
+.venv/.installed: pyproject.toml constraints.txt setup.py scripts/setup.sh $(compiled)
 	@scripts/setup.sh
 	@touch $@
 

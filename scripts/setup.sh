@@ -27,7 +27,7 @@ compiler=
 if [ "${OTTLA_COMPILE:-}" = 0 ]; then :; elif compiles || scripts/install-tools.sh gcc libc6-dev python3-dev; then compiler=yes; else
     echo "setup: no C compiler, so Ottla will run uncompiled" >&2
 fi
-OTTLA_COMPILE=0 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+OTTLA_COMPILE=0 .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 if [ "$compiler" ]; then
     # In place, and only what has changed since the last time.
     .venv/bin/python -W ignore setup.py --quiet build_ext --inplace

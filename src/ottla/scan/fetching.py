@@ -44,7 +44,7 @@ class Fetching:
     fail_on_data_loss: bool = True
 
 
-def fetch(cluster: Cluster, wanted: Range, how: Fetching = Fetching()) -> Iterator[Run]:  # noqa: B008  # frozen
+def fetch(cluster: Cluster, wanted: Range, how: Fetching = Fetching()) -> Iterator[Run]:  # frozen
     """The runs of a range in order. Their first batch may begin before it and their last may end behind it."""
     reader = _Reader(cluster, wanted, how)
     try:
