@@ -1,12 +1,22 @@
-"""Apache Kafka 3.9.1 brokers, in ZooKeeper mode."""
+"""Apache Kafka 3.9.1 brokers, in ZooKeeper mode.
+
+A broker says that it has started before its controller has told it of the cluster, and answers Metadata without a controller
+until then. librdkafka asks once: a client that came too early would wait for a controller until it gives up. So a broker is up
+once its metadata names one.
+"""
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla import wire
+from ottla.wire import ApiKey
+from ottla.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from tests.peers import maven
 from tests.peers.processes import Process, free_ports, wait_until
 
@@ -93,13 +103,14 @@ class KafkaBrokers:
             self.wait_started(number, times=1, timeout_s=timeout_s)
 
     def wait_started(self, number: int, *, times: int, timeout_s: float = 90) -> None:
-        """Until a broker has said ``times`` times that it is up."""
+        """Until a broker has said ``times`` times that it has started, and knows of a controller."""
         broker = self.brokers[number]
 
         def started() -> bool:
             if not broker.running:
                 raise RuntimeError(f"broker {number} ended with {broker.returncode}:\n{broker.tail(60)}")
-            return broker.log.read_text(errors="replace").count(STARTED) >= times
+            told = broker.log.read_text(errors="replace").count(STARTED) >= times
+            return told and controller_id(self.ports[number]) >= 0
 
         try:
             wait_until(started, timeout_s=timeout_s, what=f"broker {number} is up", interval_s=0.1)
@@ -130,3 +141,15 @@ class KafkaBrokers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def controller_id(port: int) -> int:
+    """The controller that a broker tells its clients of, or -1."""
+    version = 1
+    request = struct.pack(">hhih", ApiKey.METADATA, version, 0, -1) + wire.encode(MetadataRequest(topics=[]), version)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection, connection.makefile("rwb") as stream:
+        stream.write(struct.pack(">i", len(request)) + request)
+        stream.flush()
+        (size,) = struct.unpack(">i", stream.read(4))
+        answer = stream.read(size)
+    return wire.decode(MetadataResponse, version, answer, struct.calcsize(">i")).controller_id
