@@ -205,16 +205,13 @@ class Tailer:
                 if status is not None:
                     found.append((status, path))
         # A new file may turn out to be a copy of one that was read before, or that has a shorter name.
-        found.sort(key=lambda each: (each[0].identity not in self._kept, len(each[1])))
-        visible = {status.identity for status, _ in found}
-        for status, path in found:
-            tail = self._tails.get(status.identity)
-            if tail is not None:
-                tail.path = path
-            else:
-                chunks += self._take(path, now_s)
+        found.sort(key=lambda each: len(each[1]))
+        chunks += self._take_all([each for each in found if each[0].identity in self._kept], now_s)
         if self._is_first_scan:
             chunks += self._look_for_kept(now_s)
+        chunks += self._take_all(found, now_s)
+        visible = {status.identity for status, _ in found}
+        if self._is_first_scan:
             self._is_first_scan = False
             oldest_first = sorted(found, key=lambda each: each[0].changed)
             order = [status.identity for status, _ in oldest_first if status.identity in self._tails]
@@ -223,6 +220,16 @@ class Tailer:
             if tail.identity in visible:
                 tail.named_s = now_s
             chunks += self._retire(tail, now_s)
+        return chunks
+
+    def _take_all(self, found: Sequence[tuple[Stat, str]], now_s: float) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for status, path in found:
+            tail = self._tails.get(status.identity)
+            if tail is not None:
+                tail.path = path
+            else:
+                chunks += self._take(path, now_s)
         return chunks
 
     def _take(self, path: str, now_s: float) -> list[Chunk]:

@@ -275,7 +275,8 @@ def test_a_file_that_is_renamed_out_of_the_patterns_while_nobody_looks_is_read_t
     tailer.close()
 
 
-def test_a_file_that_was_packed_meanwhile_is_read_on_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inode", ["in use", "of another", "of one that cannot be read"])
+def test_a_file_that_was_packed_meanwhile_is_read_on_where_it_was(tmp_path: Path, inode: str) -> None:
     positions: dict[str, Mapping[str, object]] = {}
     file = tmp_path / "a.log"
     append(file, "one\n")
@@ -284,7 +285,10 @@ def test_a_file_that_was_packed_meanwhile_is_read_on_where_it_was(tmp_path: Path
     tailer.close()
     append(file, "two\n")
     (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(file.read_bytes()))
-    file.unlink()
+    # Under any name but its own it keeps its inode, which may be a new file's.
+    (tmp_path / "elsewhere").mkdir()
+    kept = {"of another": "b.log.gz", "of one that cannot be read": "c.log.gz"}.get(inode, "elsewhere/a.log")
+    file.rename(tmp_path / kept)
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(b"other\n"))
     (tmp_path / "c.log.gz").write_bytes(b"nothing of the kind")
     tailer = real(tmp_path, positions, compressed=True)
