@@ -14,6 +14,7 @@ SOURCES = Path("src")
 BUILDING = {"build", "build_ext", "bdist_wheel", "editable_wheel"}
 COMPILED = (
     "ottla/base/clock.py",
+    "ottla/base/filebytes.py",
     "ottla/base/timers.py",
     "ottla/broker/api.py",
     "ottla/broker/apis/k00_produce.py",
@@ -63,6 +64,7 @@ COMPILED = (
     "ottla/net/flow.py",
     "ottla/net/frames.py",
     "ottla/net/turn.py",
+    "ottla/net/vigil.py",
     "ottla/peers.py",
     "ottla/records/batch.py",
     "ottla/records/codecs.py",

@@ -69,8 +69,9 @@ can all be changed.
 Listeners that are changed are opened, closed and moved at once. The one between brokers stays where it is, and to move it is
 refused: Kafka takes such a change, goes on to listen where it did, and tells everybody to come elsewhere.
 
-Two settings are not Kafka's: with `ottla.metrics.port` (0 takes a free one), metrics are served in Prometheus form on
-`ottla.metrics.host`, which is loopback unless it is given.
+Three settings are not Kafka's: with `ottla.metrics.port` (0 takes a free one), metrics are served in Prometheus form on
+`ottla.metrics.host`, which is loopback unless it is given. `ottla.busy.poll.us` is how long a broker looks for the next request
+before it sleeps, while that pays: 120 microseconds, or 0 for never ([why](adr/0009-staying-awake.md)).
 
 ## Brokers
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ TYPES = {
     "float64": "float",
     "uuid": "bytes",
 }
+SENT_TYPES = {**TYPES, "records": "Part"}
+"""What a broker answers with may still lie in a file."""
 
 
 def modules() -> dict[Path, str]:
@@ -36,15 +39,16 @@ def modules() -> dict[Path, str]:
 def _module(schemas: list[Schema]) -> str:
     classes = [text for schema in schemas for text in _classes(schema)]
     body = "\n\n".join(classes)
-    used = [name for name in ("EMPTY", "ZERO_UUID", "Buffer", "Message") if name in body]
+    used = [name for name in ("EMPTY", "ZERO_UUID", "Buffer", "Message", "Part") if re.search(rf"\b{name}\b", body)]
     return f"{MADE}from ottla.wire.message import {', '.join(used)}\n\n\n{body}"
 
 
 def _classes(schema: Schema) -> Iterator[str]:
     facts = "" if schema.key is None else f"API key {schema.key}, "
-    yield _class(schema.name, schema.fields, f"{facts}{_span(schema)}.")
+    types = SENT_TYPES if schema.name.endswith("Response") else TYPES
+    yield _class(schema.name, schema.fields, types, f"{facts}{_span(schema)}.")
     for name, fields in schema.structs.items():
-        yield _class(name, fields, None)
+        yield _class(name, fields, types, None)
 
 
 def _span(schema: Schema) -> str:
@@ -52,14 +56,14 @@ def _span(schema: Schema) -> str:
     return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
-def _class(name: str, fields: Fields, about: str | None) -> str:
+def _class(name: str, fields: Fields, types: dict[str, str], about: str | None) -> str:
     lines = [f"class {name}(Message):"]
     if about:
         lines += [f'    """{about[0].upper()}{about[1:]}"""', ""]
     lines += [*_slots(fields)]
     if fields:
         lines += ["", "    def __init__(", "        self,", "        *,"]
-        lines += [f"        {field.attribute}: {_annotation(field)} = {_parameter(field)}," for field in fields]
+        lines += [f"        {field.attribute}: {_annotation(field, types)} = {_parameter(field)}," for field in fields]
         lines += ["    ) -> None:"]
         lines += [line for field in fields for line in _kept(field)]
     return "\n".join(lines) + "\n"
@@ -71,8 +75,8 @@ def _slots(fields: Fields) -> list[str]:
     return [line] if len(line) <= 120 else ["    __slots__ = (", *(f"        {name}," for name in names), "    )"]
 
 
-def _annotation(field: Field) -> str:
-    made = TYPES.get(field.type) or (field.type if field.is_struct else "int")
+def _annotation(field: Field, types: dict[str, str]) -> str:
+    made = types.get(field.type) or (field.type if field.is_struct else "int")
     if field.is_array:
         made = f"list[{made}]"
     may_be_null = field.nullable != table.NONE or (field.is_struct and not field.is_array)

@@ -11,7 +11,7 @@ from copy import deepcopy
 
 import pytest
 
-from ottla.wire import Message
+from ottla.wire import Message, in_memory
 from ottla.wire.messages.k00_produce import ProduceResponse
 from ottla.wire.messages.k01_fetch import FetchResponse
 from ottla.wire.messages.k02_list_offsets import ListOffsetsResponse
@@ -56,7 +56,7 @@ def _fetched_byte(answer: Message) -> bool:
     if isinstance(answer, FetchResponse):
         for topic in answer.responses:
             for partition in topic.partitions:
-                records = bytearray(partition.records or b"")
+                records = bytearray(in_memory(partition.records or b""))
                 if len(records) > 70 and not records[22] & 7:  # packed ones have bytes that mean nothing
                     records[68] ^= 1
                     partition.records = bytes(records)

@@ -131,7 +131,7 @@ def test_headers_are_kafkas(facts: list[list[str]]) -> None:
     for key, version, request_header, response_header in known:
         api = wire.APIS[wire.ApiKey(key)]
         request = b"".join(wire.request_framer(api.request, version, "me")(api.request(), 7))[4:]
-        response = b"".join(wire.response_framer(api.response, version)(api.response(), 7))[4:]
+        response = b"".join(map(wire.in_memory, wire.response_framer(api.response, version)(api.response(), 7)))[4:]
         head = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=7, client_id="me")
         assert request == wire.encode(head, request_header) + wire.encode(api.request(), version)
         assert response == wire.encode(ResponseHeader(correlation_id=7), response_header) + wire.encode(

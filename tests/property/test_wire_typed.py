@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.wire import ZERO_UUID, DecodeError, Message, encode
+from ottla.wire import ZERO_UUID, DecodeError, Message, encode, in_memory
 from ottla.wire.codec import decoder, decoder_of_the_table
 from ottla.wire.fetch import FetchDecoder, FetchFramer
 from ottla.wire.fetchclient import FetchRequestFramer, FetchResponseDecoder
@@ -219,7 +219,9 @@ def outcome(decode: Callable[..., Any], data: bytes) -> object:
 def check_written(message: Message, version: int, correlation_id: int) -> None:
     cls = type(message)
     theirs = response_framer_of_the_table(cls, version)(message, correlation_id)
-    assert b"".join(response_framer(cls, version)(message, correlation_id)) == b"".join(theirs)
+    assert b"".join(map(in_memory, response_framer(cls, version)(message, correlation_id))) == b"".join(
+        map(in_memory, theirs)
+    )
 
 
 @settings(max_examples=40)
@@ -264,7 +266,7 @@ def test_a_followers_fetch_is_read_and_written_as_the_table_has_it(message: Mess
     cls = type(message)
     for client_id in ("broker-1-fetcher-0", None):
         theirs = request_framer_of_the_table(cls, version, client_id)(message, number)
-        assert b"".join(request_framer(cls, version, client_id)(message, number)) == b"".join(theirs)
+        assert b"".join(request_framer(cls, version, client_id)(message, number)) == b"".join(map(in_memory, theirs))
 
 
 @given(replicas, st.integers(15, 18), st.data())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.peers import PeerLostError
-from ottla.wire import ErrorCode, Message
+from ottla.wire import ErrorCode, Message, in_memory
 from ottla.wire.messages.k00_produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.k02_list_offsets import (
@@ -136,7 +136,7 @@ class Consumer(Client):
         assert isinstance(response, FetchResponse)
         (told,) = response.responses[0].partitions
         assert told.error_code != ErrorCode.OFFSET_OUT_OF_RANGE, f"L6: {led} does not know of {position}"
-        for offset, record in decode(bytes(told.records or b"")):
+        for offset, record in decode(bytes(in_memory(told.records or b""))):
             assert offset == position, f"{led}: {offset} was read behind {position}"
             self._world.truth.read(led.place, offset, record)
             position += 1

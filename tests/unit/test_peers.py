@@ -13,7 +13,7 @@ from ottla.controller.streams import over_sockets
 from ottla.metadata import BrokerId, LiveBroker
 from ottla.metadata.znodes.brokers import BrokerRegistration, Endpoint
 from ottla.peers import Peer, PeerLostError, PeerRefusedError, Setup
-from ottla.wire import parse_request_header, response_framer
+from ottla.wire import in_memory, parse_request_header, response_framer
 from ottla.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from tests.peers.processes import free_ports
 
@@ -24,7 +24,7 @@ Answer = Callable[[int], bytes]
 
 def echo(correlation_id: int) -> bytes:
     frame = response_framer(ControlledShutdownResponse, VERSION)
-    return b"".join(frame(ControlledShutdownResponse(error_code=7), correlation_id))
+    return b"".join(map(in_memory, frame(ControlledShutdownResponse(error_code=7), correlation_id)))
 
 
 def play(answer: Answer | None, story: Callable[[Peer], Awaitable[None]]) -> None:

@@ -43,6 +43,7 @@ from ottla.metadata.configs import (
 from ottla.metadata.configs.definition import Value
 from ottla.metadata.errors import InvalidConfigError
 from ottla.metadata.ids import BrokerId
+from ottla.net import WINDOW_US
 from ottla.peers import Setup
 from ottla.records import Codec, TimestampType
 from ottla.replica.fetcher import FetchSettings
@@ -57,8 +58,11 @@ _INT_MAX = 2**31 - 1
 _PORT_MAX = 65_535
 METRICS_PORT = "ottla.metrics.port"
 METRICS_HOST = "ottla.metrics.host"
-OWN_SETTINGS = frozenset({METRICS_PORT, METRICS_HOST})
-"""What Kafka does not have: where metrics are served in Prometheus form. Without a port they are not."""
+BUSY_POLL = "ottla.busy.poll.us"
+OWN_SETTINGS = frozenset({METRICS_PORT, METRICS_HOST, BUSY_POLL})
+"""What Kafka does not have: where metrics are served in Prometheus form (without a port they are not), and for how long the
+event loop looks for the next request before it sleeps."""
+_BUSY_POLL_US_MAX = 10_000
 
 
 class CleanerConfig(NamedTuple):
@@ -75,6 +79,7 @@ class BrokerConfig:
 
     def __init__(self, properties: Mapping[str, str], *, insecure: bool = False) -> None:
         self.metrics_at = _metrics_at(properties, insecure=insecure)
+        self.busy_poll_us = _busy_poll_us(properties)
         self.unknown = sorted(name for name in properties if name not in BROKER_CONFIGS and name not in OWN_SETTINGS)
         self.sources = BrokerSources(static=dict(properties))
         for name in properties:
@@ -422,6 +427,13 @@ def _metrics_at(properties: Mapping[str, str], *, insecure: bool) -> tuple[str, 
     host = properties.get(METRICS_HOST, "").strip() or LOOPBACK
     check_reach(METRICS_HOST, host, insecure=insecure)
     return host, int(port)
+
+
+def _busy_poll_us(properties: Mapping[str, str]) -> int:
+    given = properties.get(BUSY_POLL, str(WINDOW_US)).strip()
+    if not given.isdecimal() or int(given) > _BUSY_POLL_US_MAX:
+        raise ConfigError(f"{BUSY_POLL}: {given!r} must be microseconds, at most {_BUSY_POLL_US_MAX}; 0 for never")
+    return int(given)
 
 
 def _usable(config: Mapping[str, str], *, all_brokers: bool) -> dict[str, str]:

@@ -24,7 +24,7 @@ from ottla.broker.api import Answer, Parked
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route, UnsupportedVersionError
 from ottla.net import Connection
-from ottla.wire import ApiKey, Buffer, EncodeError, Message, parse_request_header
+from ottla.wire import ApiKey, EncodeError, Message, Part, in_memory, parse_request_header
 from ottla.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class _Waiting:
         self.correlation_id = correlation_id
         self.bill: Bill | None = None
         self.parked: Parked | None = None
-        self.parts: list[Buffer] | None = None
+        self.parts: list[Part] | None = None
 
 
 class Bill:
@@ -103,7 +103,7 @@ class Bill:
 class KafkaConnection(Connection):
     def __init__(self, server: BrokerServer, port: ListenerPort) -> None:
         first = min(FIRST_FRAME_BYTES_MAX, server.config.request_bytes_max)
-        super().__init__(frame_bytes_max=first, budget=server.frame_budget)
+        super().__init__(frame_bytes_max=first, budget=server.frame_budget, vigil=server.vigil)
         self._server = server
         self._port = port
         self._quotas = server.quotas
@@ -209,7 +209,10 @@ class KafkaConnection(Connection):
                 waiting.parts = self._charged(waiting, waiting.bill, response)
             else:
                 waiting.parts = [] if response is None else waiting.route.frame(response, waiting.correlation_id)
-        except EncodeError:
+            if self._waiting[0] is not waiting:
+                # By the time that it is sent, a file may hold something else.
+                waiting.parts = [in_memory(part) for part in waiting.parts]
+        except (EncodeError, OSError):
             # Whoever completes it serves others, too, and is not to hear of this.
             log.exception("closing %s:%d: an answer could not be written", *self.peer)
             self.abort()
@@ -252,7 +255,7 @@ class KafkaConnection(Connection):
         else:
             self._park(waiting, answer)
 
-    def _charged(self, waiting: _Waiting, bill: Bill, response: Message | None) -> list[Buffer]:
+    def _charged(self, waiting: _Waiting, bill: Bill, response: Message | None) -> list[Part]:
         """The answer as it is sent; the client waits for as long as its quotas ask for."""
         context, quotas, key, now_s = self._context, self._quotas, waiting.route.key, perf_counter()
         assert context is not None
@@ -289,7 +292,7 @@ class KafkaConnection(Connection):
         if not self.is_closing:
             self._maybe_unhold()
 
-    def _send(self, parts: list[Buffer]) -> None:
+    def _send(self, parts: list[Part]) -> None:
         for part in parts:
             self.write(part)
 

@@ -58,7 +58,7 @@ from ottla.metadata.ids import BrokerId
 from ottla.metadata.image import Image, LiveBroker
 from ottla.metadata.names import CONSUMER_OFFSETS
 from ottla.metadata.znodes import paths
-from ottla.net import FrameBudget
+from ottla.net import FrameBudget, Vigil
 from ottla.registry import DataChanged, KazooStore, Registry, SessionChanged, SessionState
 from ottla.registry.store import ChildrenChanged
 from ottla.replica.fetcher import Address, LeaderHere
@@ -80,6 +80,7 @@ class BrokerServer:
         self.cluster = ClusterView(is_settled=False, cut_off=lambda: self.fetchers.cut_off, clock=self.clock)
         self.dispatch = Dispatch(apis.ALL)
         self.frame_budget = FrameBudget(config.unfinished_bytes_max)
+        self.vigil = Vigil(config.busy_poll_us)
         self.ports = Ports(config)
         self.connections = self.ports.connections
         self.settings = Settings(config, self.cluster, self.ports, self.clock)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ottla.base.recent import Recent
-from ottla.wire import APIS, ApiKey, Buffer, ErrorCode
+from ottla.wire import APIS, ApiKey, ErrorCode, Part
 from ottla.wire.table import Schema, schema
 
-Framer = Callable[[Any, int], list[Buffer]]
+Framer = Callable[[Any, int], list[Part]]
 
 _KNOWN: Final = frozenset(
     {
@@ -86,7 +86,7 @@ class Tallies:
             return frame
         errors, paths = self.errors[int(key)], _paths(schema(APIS[key].response.__name__))
 
-        def counted(response: Any, correlation_id: int) -> list[Buffer]:
+        def counted(response: Any, correlation_id: int) -> list[Part]:
             errors.update(map(int, _codes(response, paths)))
             return frame(response, correlation_id)
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from ottla.keeper.server.clients import Client, State
 from ottla.keeper.server.frontend import Frontend
 from ottla.keeper.server.stats import Stats
-from ottla.net import Connection, Listener, Turn
+from ottla.net import Connection, Listener, Turn, Vigil
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,16 @@ class ClientServer(Protocol):
 class ClientConnection(Connection):
     """An ``Outlet`` of the front end, fed by a socket."""
 
-    def __init__(self, server: ClientServer, turn: Turn, *, frame_bytes_max: int, sessionless_timeout_s: float) -> None:
-        super().__init__(frame_bytes_max=frame_bytes_max, turn=turn)
+    def __init__(
+        self,
+        server: ClientServer,
+        turn: Turn,
+        vigil: Vigil,
+        *,
+        frame_bytes_max: int,
+        sessionless_timeout_s: float,
+    ) -> None:
+        super().__init__(frame_bytes_max=frame_bytes_max, turn=turn, vigil=vigil)
         self._server = server
         self._sessionless_timeout_s = sessionless_timeout_s
         self._frontend: Frontend | None = None

@@ -23,6 +23,7 @@ from ottla.base.config import boolean, check, choice, integer, listing, parse, p
 from ottla.base.errors import ConfigError
 from ottla.base.properties import parse_properties
 from ottla.keeper.peers import PORT_MAX, Address, Peer, Role, parse_peer
+from ottla.net import WINDOW_US
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -117,6 +118,7 @@ class KeeperConfig:
     trust_empty_snapshot: bool = boolean("snapshot.trust.empty", default=False, doc="Whether to start from a transaction log without any snapshot, as upgrades from ZooKeeper 3.4 need once.")
     snap_retain_count: int = integer("autopurge.snapRetainCount", _SNAPSHOTS_MIN, at_least=1, doc="Snapshots that a purge keeps, with the logs they need; never fewer than three.")
     purge_interval_hours: int = integer("autopurge.purgeInterval", 0, doc="Hours between two purges; 0 for never.")
+    busy_poll_us: int = integer("busyPollUs", WINDOW_US, at_least=0, at_most=10_000, doc="Microseconds for which to look for the next request before sleeping, while that pays; 0 for never. (Not ZooKeeper's.)")
     four_letter_words: tuple[str, ...] = listing("4lw.commands.whitelist", ("srvr",), doc="Four-letter words that are answered; `*` for all.")
     skip_acl: bool = boolean("skipACL", default=False, yes_no=True, doc="Whether to check no ACL at all.")
     super_digest: str = text("DigestAuthenticationProvider.superDigest", secret=True, doc="`super:` and the digest of the password that passes every ACL.")

@@ -31,7 +31,7 @@ from ottla.keeper.server.clients import Client
 from ottla.keeper.server.frontend import Frontend, Settings
 from ottla.keeper.server.prep import Rules
 from ottla.keeper.server.stats import Stats
-from ottla.net import Connection, Listener, Turn
+from ottla.net import Connection, Listener, Turn, Vigil
 
 if TYPE_CHECKING:
     from ottla.net.textport import TextPort
@@ -85,6 +85,7 @@ class KeeperServer:
         self._peer_listeners = (Listener(), Listener())
         self._metrics: TextPort | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._vigil = Vigil(config.busy_poll_us)
         self._turn: Turn
         self.member: Member
         self._links: Links
@@ -135,6 +136,7 @@ class KeeperServer:
         return ClientConnection(
             self,
             self._turn,
+            self._vigil,
             frame_bytes_max=self.config.jute_max_buffer,
             sessionless_timeout_s=self.config.sessionless_timeout_ms / 1000,
         )

@@ -299,9 +299,8 @@ class Log:
         length = min(wanted, size - located.position)
         if length < located.header.size:
             return Fetched(None, located.header.base_offset)  # part of a batch is of no use to anyone
-        if located.position + length < size:
-            end = min(end, segment.upper_bound(located.position + length) or end)
-        return Fetched(FileRange(segment.file, located.position, length, self._health), end)
+        found = FileRange(segment.file, located.position, length, self._health)
+        return Fetched(found, end, segment if located.position + length < size else None)
 
     def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that reach into ``[start, upper_bound)``, for read_committed fetches."""

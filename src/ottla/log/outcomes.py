@@ -35,12 +35,20 @@ class AppendInfo:
 class Fetched:
     """Where the batches from an offset on lie. The last one may be cut off; without ``range`` there are none yet."""
 
-    __slots__ = ("range", "upper_bound")
+    __slots__ = ("_end", "_segment", "range")
 
-    def __init__(self, range: FileRange | None, upper_bound: int) -> None:  # noqa: A002
+    def __init__(self, range: FileRange | None, end: int, segment: Segment | None = None) -> None:  # noqa: A002
+        """No record in the range has the offset ``end``; ``segment``, where the range ends before that."""
         self.range = range
-        self.upper_bound = upper_bound
-        """No record in the range has this offset or a larger one."""
+        self._end = end
+        self._segment = segment
+
+    @property
+    def upper_bound(self) -> int:
+        """No record in the range has this offset or a larger one. Looked up when asked for: few need it."""
+        if self._segment is None or self.range is None:
+            return self._end
+        return min(self._end, self._segment.upper_bound(self.range.position + self.range.length) or self._end)
 
 
 class FoundOffset(NamedTuple):

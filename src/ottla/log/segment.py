@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.base.errors import CorruptionError
+from ottla.base.filebytes import FileBytes
 from ottla.log.config import LogConfig
 from ottla.log.files import DELETED_SUFFIX, Health, OpenFile, read_at, remove_if_there, write_at
 from ottla.log.index import OffsetIndex, TimeIndex, TimestampOffset
@@ -47,23 +48,31 @@ class Located(NamedTuple):
     header: BatchHeader
 
 
-class FileRange(NamedTuple):
-    """Bytes in a file, for ``sendfile`` or ``pread``; the descriptor stays open as long as this refers to it."""
+class FileRange(FileBytes):
+    """Batches in a file, to be read or sent; the descriptor stays open as long as this refers to it."""
 
-    file: OpenFile
-    position: int
-    length: int
-    health: Health | None = None
-    """Of the directory, where reading has to tell it what it finds."""
+    __slots__ = ("_health", "file")
 
-    def read(self) -> bytes:
-        """Fewer bytes only if the file was cut meanwhile. An ``OSError`` takes the directory offline."""
+    def __init__(self, file: OpenFile, position: int, length: int, health: Health | None = None) -> None:
+        """``health``: of the directory, where it is to be told that these cannot be read. It goes offline then."""
+        super().__init__(position, length)
+        self.file = file
+        self._health = health
+
+    @property
+    def fd(self) -> int:
+        return self.file.fd
+
+    def read(self, skip: int = 0) -> bytes:
         try:
-            return read_at(self.file.fd, self.length, self.position)
+            return read_at(self.file.fd, self.length - skip, self.position + skip)
         except OSError as error:
-            if self.health is not None:
-                self.health.failed(f"read of {self.file.path}", error)
+            self.failed(error)
             raise
+
+    def failed(self, error: OSError) -> None:
+        if self._health is not None:
+            self._health.failed(f"read of {self.file.path}", error)
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:

@@ -6,5 +6,6 @@ from ottla.net.connection import Connection
 from ottla.net.frames import FrameReader
 from ottla.net.listener import Listener
 from ottla.net.turn import Turn
+from ottla.net.vigil import WINDOW_US, Vigil
 
-__all__ = ["Channel", "Connection", "FrameBudget", "FrameReader", "Listener", "Turn"]
+__all__ = ["WINDOW_US", "Channel", "Connection", "FrameBudget", "FrameReader", "Listener", "Turn", "Vigil"]

@@ -11,22 +11,29 @@ Back-pressure. When the peer does not read, the transport's buffer fills, and re
 drained, so that a client cannot make us hold more answers than it asked questions. What others cause to be sent to it
 (events, proposals) is bounded by ``unsent_bytes_max``: past that the connection is cut. What unfinished frames of all
 connections hold is bounded by a ``FrameBudget`` that they share.
+
+Files. Bytes that lie in a file leave in the call that writes them, as the file may hold others later: what was written before
+goes ahead, and then the kernel sends from the file, without a copy. What the socket does not take is read and left to the transport.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections import deque
 from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
 from ottla.base.errors import RemoteProtocolError
+from ottla.base.filebytes import FileBytes
 from ottla.net.budget import SMALL_BYTES, FrameBudget
 from ottla.net.flow import Pause, ReadGate
 from ottla.net.frames import FrameReader
 from ottla.net.turn import Turn
+from ottla.net.vigil import Vigil
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +57,7 @@ class Connection(asyncio.Protocol):
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
         turn: Turn | None = None,
         budget: FrameBudget | None = None,
+        vigil: Vigil | None = None,
     ) -> None:
         self._reader = FrameReader(frame_bytes_max)
         self._unsent_bytes_max = unsent_bytes_max
@@ -59,6 +67,9 @@ class Connection(asyncio.Protocol):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._file_bytes = 0
+        """Of files, in this turn."""
+        self._socket: socket.socket | None = None
         self._flushing = False
         self._closing = False
         self._backlog: deque[bytes] = deque()
@@ -66,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._continuing = False
         self._on_hold = False
         self._budget = budget
+        self._vigil = vigil
         self._is_counted = False
         self.peer: tuple[str, int] = ("", 0)
         self.bytes_received = 0
@@ -88,9 +100,12 @@ class Connection(asyncio.Protocol):
     def is_closing(self) -> bool:
         return self._closing
 
-    def write(self, data: Buffer) -> None:
+    def write(self, data: Buffer | FileBytes) -> None:
         """Send bytes that carry their own length. They go out together at the end of this turn of the loop."""
         if self._closing:
+            return
+        if isinstance(data, FileBytes):
+            self._write_file(data)
             return
         self._out.append(data)
         self._out_bytes += len(data)
@@ -119,6 +134,55 @@ class Connection(asyncio.Protocol):
         if self._write_paused and transport.get_write_buffer_size() > self._unsent_bytes_max:
             log.warning("cutting %s:%d: it does not read what it is sent", *self.peer)
             self.abort()
+
+    def _write_file(self, data: FileBytes) -> None:
+        self._file_bytes += data.length
+        try:
+            sent = self._send_from(data) if self._is_direct() else 0
+            rest = data.read(sent) if sent < data.length else b""
+        except OSError as error:
+            self.cut(f"a file that it was sent cannot be read: {error.strerror}")
+            return
+        if sent + len(rest) < data.length:
+            self.cut("a file that it was sent was cut")
+        elif rest:
+            self.write(rest)
+
+    def _is_direct(self) -> bool:
+        """Whether the socket is the next to see what is sent: nothing waits in the transport, and nothing is encrypted there."""
+        transport = self._transport
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        if self._socket is None:
+            if transport.get_extra_info("sslcontext") is not None:
+                return False
+            # The same descriptor, not another one: it is let go of in ``connection_lost``, before the transport closes it.
+            self._socket = socket.socket(fileno=transport.get_extra_info("socket").fileno())
+        return True
+
+    def _send_from(self, data: FileBytes) -> int:
+        """How many bytes of the file the socket took, behind everything that was written before."""
+        target, sent = self._socket, 0
+        assert target is not None
+        try:
+            if self._out:
+                head = b"".join(self._out)
+                taken = target.send(head, socket.MSG_MORE)
+                self._out = [head[taken:]] if taken < len(head) else []
+                self._out_bytes = len(head) - taken
+                if self._out:
+                    return 0
+            while sent < data.length:
+                taken = os.sendfile(target.fileno(), data.fd, data.position + sent, data.length - sent)
+                if not taken:
+                    break
+                sent += taken
+        except (BlockingIOError, ConnectionError):
+            return sent  # the rest is the transport's, which also sees that nobody is there any more
+        except OSError as error:
+            data.failed(error)
+            raise
+        return sent
 
     def close(self) -> None:
         """Send what was written, then end the connection."""
@@ -178,6 +242,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.bytes_received += len(data)
+        if self._vigil is not None:
+            self._vigil.heard()
         try:
             frames = self._reader.feed(data)
         except RemoteProtocolError as e:
@@ -196,6 +262,7 @@ class Connection(asyncio.Protocol):
 
     def _take(self, frames: list[bytes]) -> None:
         self._flushing = True  # whatever the frames cause to be written is written below, in one go
+        self._file_bytes = 0
         taken = 0
         try:
             for frame in frames:
@@ -203,12 +270,12 @@ class Connection(asyncio.Protocol):
                     return
                 taken += 1
                 self.received(frame)
-                if self._out_bytes > BYTES_PER_TURN or self._on_hold:
+                if self._out_bytes + self._file_bytes > BYTES_PER_TURN or self._on_hold:
                     break
         except RemoteProtocolError as e:
             self._refuse(e)
         # libuv may read several times before the next turn: then what is left of this one is not there to be used again.
-        used_up = self._out_bytes > BYTES_PER_TURN
+        used_up = self._out_bytes + self._file_bytes > BYTES_PER_TURN
         self.flush()
         if (taken < len(frames) or used_up) and not self._closing:
             self._backlog.extendleft(reversed(frames[taken:]))
@@ -278,6 +345,9 @@ class Connection(asyncio.Protocol):
         self._backlog.clear()
         self._transport = None
         self._gate = None
+        if self._socket is not None:
+            self._socket.detach()
+            self._socket = None
         if self._is_counted and self._budget is not None:
             self._is_counted = False
             self._budget.release(self)

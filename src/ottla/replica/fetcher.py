@@ -29,7 +29,7 @@ from ottla.peers import Peer, PeerLostError
 from ottla.replica.leadersession import Key, LeaderSession
 from ottla.replica.partition import Partition
 from ottla.replica.throttle import LOOK_AGAIN_S
-from ottla.wire import ErrorCode, Message
+from ottla.wire import ErrorCode, Message, in_memory
 from ottla.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
@@ -338,7 +338,7 @@ class Fetcher:
             else:
                 start = partition.log.log_start_offset
                 partition.replicate(
-                    bytes(data.records or b""),
+                    bytes(in_memory(data.records or b"")),
                     high_watermark=data.high_watermark,
                     log_start_offset=data.log_start_offset,
                     now_ms=self._clock.wall_ms(),

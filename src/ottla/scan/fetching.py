@@ -16,7 +16,7 @@ from ottla.scan.cluster import BACKOFF_MAX_S, BACKOFF_S, EARLIEST, Cluster, Topi
 from ottla.scan.connection import Connection
 from ottla.scan.decoding import Run, next_offset
 from ottla.scan.errors import DataLossError, ScanError, UnreachableError
-from ottla.wire import ErrorCode
+from ottla.wire import ErrorCode, in_memory
 from ottla.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 FETCH_BYTES = 4 << 20
@@ -171,7 +171,7 @@ def _only(answer: FetchResponse) -> PartitionData | None:
 
 
 def _run(found: PartitionData) -> Run:
-    records = found.records or b""
+    records = in_memory(found.records or b"")
     aborted = tuple((one.producer_id, one.first_offset) for one in found.aborted_transactions or ())
     frame = records.obj if isinstance(records, memoryview) else None
     if isinstance(frame, bytes):

@@ -15,7 +15,7 @@ from ottla.wire.codec import decode, decoder, encode, encode_parts, encoder
 from ottla.wire.errors import DecodeError, EncodeError, ErrorCode
 from ottla.wire.frames import parse_request_header, parse_response_header, request_framer, response_framer
 from ottla.wire.keys import ApiKey
-from ottla.wire.message import ZERO_UUID, Buffer, Message
+from ottla.wire.message import ZERO_UUID, Buffer, Message, Part, in_memory
 
 __all__ = [
     "APIS",
@@ -27,11 +27,13 @@ __all__ = [
     "EncodeError",
     "ErrorCode",
     "Message",
+    "Part",
     "decode",
     "decoder",
     "encode",
     "encode_parts",
     "encoder",
+    "in_memory",
     "message_class",
     "offers",
     "parse_request_header",

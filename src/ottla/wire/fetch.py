@@ -1,7 +1,7 @@
 """Fetch, read and written without the interpreter; see ``typed``.
 
 Requests are read here, those of followers too; other tagged fields are left to the table. Answers are written here
-unless they have a leader or a diverging epoch to tell of. Records of any size become a part of their own, uncopied.
+unless they have a leader or a diverging epoch to tell of. Records of any size become a part of their own, uncopied, and may lie in a file.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
+from ottla.base.filebytes import FileBytes
 from ottla.wire.fetchclient import REPLICA_STATE_BYTES, REPLICA_STATE_TAG
-from ottla.wire.message import ZERO_UUID, Buffer
+from ottla.wire.message import ZERO_UUID, Buffer, Part
 from ottla.wire.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
@@ -185,11 +186,11 @@ def _read_rest(buf: bytes, at: i64, version: i64, request: FetchRequest) -> i64:
 class FetchFramer:
     """Called as every framer of responses; ``of_the_table`` is the one made from the table."""
 
-    def __init__(self, version: int, of_the_table: Callable[[FetchResponse, int], list[Buffer]]) -> None:
+    def __init__(self, version: int, of_the_table: Callable[[FetchResponse, int], list[Part]]) -> None:
         self._version: i64 = version
         self._of_the_table = of_the_table
 
-    def __call__(self, message: FetchResponse, correlation_id: int) -> list[Buffer]:
+    def __call__(self, message: FetchResponse, correlation_id: int) -> list[Part]:
         if _is_plain(message, self._version):
             return _written(message, correlation_id, self._version)
         return self._of_the_table(message, correlation_id)
@@ -206,15 +207,15 @@ def _is_plain(message: FetchResponse, version: i64) -> bool:
                 return False
             if version < _RACKS_FROM and one.preferred_read_replica != -1:
                 return False
-            if not isinstance(one.records, bytes):
+            if not isinstance(one.records, bytes) and not isinstance(one.records, FileBytes):
                 return False
     return True
 
 
-def _written(message: FetchResponse, correlation_id: int, version: i64) -> list[Buffer]:
+def _written(message: FetchResponse, correlation_id: int, version: i64) -> list[Part]:
     flexible = version >= _FLEXIBLE_FROM
     first = out = begun(correlation_id, flexible)
-    parts: list[Buffer] = []
+    parts: list[Part] = []
     behind: i64 = 0
     write_i32_be(out, message.throttle_time_ms)
     if version >= _SESSIONS_FROM:
@@ -230,17 +231,18 @@ def _written(message: FetchResponse, correlation_id: int, version: i64) -> list[
         for one in topic.partitions:
             _write_partition(out, one, version)
             records = one.records
-            assert isinstance(records, bytes)
-            write_length(out, len(records), LONG, flexible)
-            if len(records) > _COPIED_BYTES_MAX:
+            assert records is not None
+            size = len(records)
+            write_length(out, size, LONG, flexible)
+            if size <= _COPIED_BYTES_MAX and isinstance(records, bytes):
+                out.write(records)
+            else:
                 if out is not first:
                     parts.append(out.getvalue())
                     behind += len(out)
                 parts.append(records)
-                behind += len(records)
+                behind += size
                 out = BytesWriter()
-            else:
-                out.write(records)
             if flexible:
                 out.append(0)
         if flexible:

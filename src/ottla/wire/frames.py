@@ -20,7 +20,7 @@ from librt.strings import read_i16_be, read_i32_be
 from ottla.wire.codec import M, encoder
 from ottla.wire.errors import DecodeError
 from ottla.wire.keys import FACTS, ApiKey
-from ottla.wire.message import Buffer
+from ottla.wire.message import Buffer, Part
 from ottla.wire.primitives import overrun, skip_tags
 from ottla.wire.table import schema
 
@@ -77,10 +77,10 @@ def parse_response_header(key: int, version: int, frame: Buffer) -> tuple[int, i
     return correlation_id, pos
 
 
-def response_framer(cls: type[M], version: int) -> Callable[[M, int], list[Buffer]]:
+def response_framer(cls: type[M], version: int) -> Callable[[M, int], list[Part]]:
     """A function from a response and its correlation id to the parts of its frame. A dispatcher keeps it."""
-    of_the_table: Callable[[Any, int], list[Buffer]] = response_framer_of_the_table(cls, version)
-    typed: Callable[[Any, int], list[Buffer]] | None = None
+    of_the_table: Callable[[Any, int], list[Part]] = response_framer_of_the_table(cls, version)
+    typed: Callable[[Any, int], list[Part]] | None = None
     if cls.__name__ == "ProduceResponse":
         from ottla.wire import produce
 
@@ -96,16 +96,17 @@ def response_framer(cls: type[M], version: int) -> Callable[[M, int], list[Buffe
     return typed or of_the_table
 
 
-def response_framer_of_the_table(cls: type[M], version: int) -> Callable[[M, int], list[Buffer]]:
+def response_framer_of_the_table(cls: type[M], version: int) -> Callable[[M, int], list[Part]]:
     key = schema(cls.__name__).key
     assert key is not None, cls
     has_tags = is_flexible(key, version) and key != ApiKey.API_VERSIONS
     head = Struct(">iix" if has_tags else ">ii").pack
     write = encoder(cls, version)
 
-    def frame(message: M, correlation_id: int) -> list[Buffer]:
-        parts = write(message, bytearray(head(0, correlation_id)))
-        _INT.pack_into(parts[0], 0, sum(map(len, parts)) - 4)
+    def frame(message: M, correlation_id: int) -> list[Part]:
+        first = bytearray(head(0, correlation_id))
+        parts: list[Part] = [*write(message, first)]  # of which the first is that
+        _INT.pack_into(first, 0, sum(map(len, parts)) - 4)
         return parts
 
     return frame

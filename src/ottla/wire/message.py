@@ -7,7 +7,7 @@ own classes. Two things differ from those, because they read better and cost les
 - A uuid is its 16 bytes; ``ZERO_UUID`` is the one that stands for none.
 
 Fields of type ``records`` are bytes, or views into the frame they were decoded from that keep it alive: copy what is to
-last.
+last. Those of a response that is to be sent may still lie in a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
+from ottla.base.filebytes import FileBytes
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Part: TypeAlias = bytes | bytearray | memoryview | FileBytes
+"""Of a frame that is sent."""
+
+
+def in_memory(part: Part) -> Buffer:
+    return part.read() if isinstance(part, FileBytes) else part
+
 
 ZERO_UUID: Final = bytes(16)
 

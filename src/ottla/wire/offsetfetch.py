@@ -7,7 +7,7 @@ from collections.abc import Callable
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
-from ottla.wire.message import ZERO_UUID, Buffer
+from ottla.wire.message import ZERO_UUID, Part
 from ottla.wire.messages.k09_offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -25,11 +25,11 @@ _CHARACTERS_MAX = STRING_BYTES_MAX // 4
 class OffsetFetchFramer:
     """Called as every framer of responses; ``of_the_table`` is the one made from the table."""
 
-    def __init__(self, version: int, of_the_table: Callable[[OffsetFetchResponse, int], list[Buffer]]) -> None:
+    def __init__(self, version: int, of_the_table: Callable[[OffsetFetchResponse, int], list[Part]]) -> None:
         self._version: i64 = version
         self._of_the_table = of_the_table
 
-    def __call__(self, message: OffsetFetchResponse, correlation_id: int) -> list[Buffer]:
+    def __call__(self, message: OffsetFetchResponse, correlation_id: int) -> list[Part]:
         if _is_plain(message):
             return [_written(message, correlation_id, self._version)]
         return self._of_the_table(message, correlation_id)

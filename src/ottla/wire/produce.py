@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, write_i16_be, w
 from mypy_extensions import i64
 
 from ottla.wire.errors import DecodeError
-from ottla.wire.message import ZERO_UUID, Buffer
+from ottla.wire.message import ZERO_UUID, Buffer, Part
 from ottla.wire.messages.k00_produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -122,11 +122,11 @@ def _read_topic(
 class ProduceFramer:
     """Called as every framer of responses; ``of_the_table`` is the one made from the table."""
 
-    def __init__(self, version: int, of_the_table: Callable[[ProduceResponse, int], list[Buffer]]) -> None:
+    def __init__(self, version: int, of_the_table: Callable[[ProduceResponse, int], list[Part]]) -> None:
         self._version: i64 = version
         self._of_the_table = of_the_table
 
-    def __call__(self, message: ProduceResponse, correlation_id: int) -> list[Buffer]:
+    def __call__(self, message: ProduceResponse, correlation_id: int) -> list[Part]:
         if _is_plain(message):
             return [_written(message, correlation_id, self._version)]
         return self._of_the_table(message, correlation_id)

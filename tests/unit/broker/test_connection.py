@@ -18,7 +18,7 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.quotas import ClientQuotas, ConnectionRates
 from ottla.broker.seats import Seats
 from ottla.broker.services import Services
-from ottla.net import FrameBudget, Listener
+from ottla.net import FrameBudget, Listener, Vigil
 from ottla.wire import ApiKey, parse_response_header, request_framer
 from ottla.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -44,6 +44,7 @@ class Stage:
             connections=self.connections,
             ports=SimpleNamespace(seats=Seats()),
             frame_budget=FrameBudget(1 << 20),
+            vigil=Vigil(),
             quotas=ClientQuotas(samples=11, window_ms=1000, mutation_samples=11, mutation_window_ms=1000),
             connection_rates=ConnectionRates(samples=11, window_ms=1000),
         )

@@ -13,7 +13,7 @@ from ottla.broker.registering import register
 from ottla.metadata import BrokerId, BrokerRegistration
 from ottla.metadata.znodes.brokers import Endpoint
 from ottla.registry import NodeExistsError, Registry
-from ottla.wire import ErrorCode, decode, parse_request_header, response_framer
+from ottla.wire import ErrorCode, decode, in_memory, parse_request_header, response_framer
 from ottla.wire.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -41,7 +41,7 @@ def broker(own_id: int) -> Serve:
         (resource,) = decode(DescribeConfigsRequest, version, frame, pos).resources
         code = ErrorCode.NONE if resource.resource_name == str(own_id) else ErrorCode.INVALID_REQUEST
         response = DescribeConfigsResponse(results=[DescribeConfigsResult(error_code=code)])
-        writer.writelines(response_framer(DescribeConfigsResponse, version)(response, correlation_id))
+        writer.writelines(map(in_memory, response_framer(DescribeConfigsResponse, version)(response, correlation_id)))
 
     return serve
 

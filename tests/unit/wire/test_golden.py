@@ -41,7 +41,7 @@ def test_a_response_is_read_and_written_byte_for_byte(golden: dict[str, Any]) ->
     api = wire.APIS[golden["key"]]
     correlation_id, pos = wire.parse_response_header(api.key, version, frame)
     response = wire.decode(api.response, version, frame, pos)
-    written = b"".join(wire.response_framer(api.response, version)(response, correlation_id))
+    written = b"".join(map(wire.in_memory, wire.response_framer(api.response, version)(response, correlation_id)))
     assert written == len(frame).to_bytes(4, "big") + frame
 
 

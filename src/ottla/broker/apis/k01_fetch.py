@@ -23,7 +23,7 @@ from ottla.log import Fetched, FileRange, Log
 from ottla.log.epochs import EpochEndOffset
 from ottla.replica.partition import Partition
 from ottla.replica.throttle import Throttle
-from ottla.wire import ZERO_UUID, ApiKey, ErrorCode
+from ottla.wire import ZERO_UUID, ApiKey, ErrorCode, Part
 from ottla.wire.messages.k01_fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -44,6 +44,8 @@ _LEADER_TOLD_FROM: Final = 16
 """Earlier versions have the field, and nobody who reads it (KIP-951)."""
 _READ_COMMITTED: Final = 1
 _NOTHING: Final = b""
+_READ_BYTES_MAX: Final = 128 << 10
+"""What is larger is sent from its file."""
 
 
 def handle(ctx: Context, request: FetchRequest) -> Answer:
@@ -230,7 +232,7 @@ class _Fetch:
         for each in found:
             key, data = each.key, each.data
             try:
-                data.records = _NOTHING if each.range is None else each.range.read()
+                data.records = _NOTHING if each.range is None else _records(each.range)
             except OSError:
                 data.error_code, data.records = ErrorCode.KAFKA_STORAGE_ERROR, _NOTHING
             if each.range is not None and each.log is not None:
@@ -416,6 +418,10 @@ def _elsewhere(partition: Partition, broker_id: int) -> PartitionData:
         preferred_read_replica=broker_id,
         aborted_transactions=None,
     )
+
+
+def _records(found: FileRange) -> Part:
+    return found.read() if found.length <= _READ_BYTES_MAX else found
 
 
 def _aborted(partition: Partition, wanted: FetchPartition, fetched: Fetched) -> list[AbortedTransaction]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ottla.cli.client.operating import Broker, OperationError, Operations
 from ottla.cli.client.replanning import Where
 from ottla.scan.errors import ScanError
-from ottla.wire import ErrorCode
+from ottla.wire import ErrorCode, in_memory
 from ottla.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
@@ -108,7 +108,7 @@ def _fetch(operations: Operations, broker: Broker, where: Where, offset: int) ->
     (told,) = (each for topic in answer.responses for each in topic.partitions)
     if told.error_code:
         raise OperationError(f"broker {broker.broker_id}: {ErrorCode(told.error_code).name}")
-    batches = [] if told.records is None else _whole_batches(bytes(told.records))
+    batches = [] if told.records is None else _whole_batches(bytes(in_memory(told.records)))
     return Chunk(told.high_watermark, batches)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, ZERO_UUID, Buffer, Message
+from ottla.wire.message import EMPTY, ZERO_UUID, Message, Part
 
 
 class FetchRequest(Message):
@@ -194,7 +194,7 @@ class PartitionData(Message):
         snapshot_id: SnapshotId | None = None,
         aborted_transactions: list[AbortedTransaction] | None = EMPTY,
         preferred_read_replica: int = -1,
-        records: Buffer | None = None,
+        records: Part | None = None,
     ) -> None:
         self.partition_index = partition_index
         self.error_code = error_code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, ZERO_UUID, Buffer, Message
+from ottla.wire.message import EMPTY, ZERO_UUID, Message, Part
 
 
 class FetchSnapshotRequest(Message):
@@ -113,7 +113,7 @@ class ResponsePartitionSnapshot(Message):
         current_leader: LeaderIdAndEpoch | None = None,
         size: int = 0,
         position: int = 0,
-        unaligned_records: Buffer = b"",
+        unaligned_records: Part = b"",
     ) -> None:
         self.index = index
         self.error_code = error_code

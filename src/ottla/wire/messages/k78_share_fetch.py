@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.wire.message import EMPTY, ZERO_UUID, Buffer, Message
+from ottla.wire.message import EMPTY, ZERO_UUID, Message, Part
 
 
 class ShareFetchRequest(Message):
@@ -152,7 +152,7 @@ class PartitionData(Message):
         acknowledge_error_code: int = 0,
         acknowledge_error_message: str | None = None,
         current_leader: LeaderIdAndEpoch | None = None,
-        records: Buffer | None = None,
+        records: Part | None = None,
         acquired_records: list[AcquiredRecords] = EMPTY,
     ) -> None:
         self.partition_index = partition_index
