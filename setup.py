@@ -45,8 +45,8 @@ COMPILED = (
     "ottla/keeper/store/txnlog.py",
     "ottla/keeper/wire.py",
     "ottla/log/cleaner/groups.py",
-    "ottla/log/cleaner/job.py",
     "ottla/log/cleaner/keep.py",
+    "ottla/log/cleaner/round.py",
     "ottla/log/cleaner/sift.py",
     "ottla/log/cleaner/transactions.py",
     "ottla/log/config.py",
@@ -97,6 +97,14 @@ COMPILED = (
     "ottla/wire/produce.py",
     "ottla/wire/typed.py",
 )
+COMPILE_ARGS = (
+    "-fno-semantic-interposition",
+    "-fvisibility=hidden",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-asynchronous-unwind-tables",
+)
+LINK_ARGS = ("-Wl,--gc-sections", "-Wl,-z,noseparate-code")
 
 
 def compiled_modules() -> list[str]:
@@ -124,8 +132,10 @@ def extensions() -> list[Extension]:
     for extension in made:
         # To install, it is enough that it runs. Whoever compiles in place wants to know, and has no use for older modules.
         extension.optional = "--inplace" not in sys.argv
-        # Nobody puts other functions in the place of these, so they may be called directly, and inlined.
-        extension.extra_compile_args = [*extension.extra_compile_args, "-fno-semantic-interposition"]
+        # Nobody puts other functions in the place of these, so they may be called directly, and inlined. What a module does not
+        # use of mypyc's library, the names of what nobody else calls, and a page for each part would be several megabytes in all.
+        extension.extra_compile_args = [*extension.extra_compile_args, *COMPILE_ARGS]
+        extension.extra_link_args = [*extension.extra_link_args, *LINK_ARGS]
     remove_strays({extension.name.rpartition(".")[2] for extension in made})
     return made
 

@@ -25,8 +25,7 @@ from ottla.base.scope import TaskScope
 from ottla.broker.config import BrokerConfig
 from ottla.log import Log, LogDirectory, StorageError, TopicPartition
 from ottla.log.cleaner.filth import Filth, filthiest
-from ottla.log.cleaner.job import Cleaned, Job, Outcome, make_job
-from ottla.log.cleaner.worker import GO, STOP
+from ottla.log.cleaner.job import GO, STOP, Cleaned, Job, Outcome, make_job
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ottla.log import Log
 from ottla.log.cleaner.filth import filth
-from ottla.log.cleaner.job import Cleaned, Job, Outcome, Resources, clean, make_job
+from ottla.log.cleaner.job import Cleaned, Job, Outcome, Resources, make_job
+from ottla.log.cleaner.round import clean
 
 LITTLE = Resources(dedupe_bytes=1 << 12)
 

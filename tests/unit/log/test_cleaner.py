@@ -12,7 +12,8 @@ from ottla.base.errors import CorruptionError
 from ottla.log import Log, LogDirectory, TopicPartition
 from ottla.log.cleaner.filth import filth, filthiest, needs_cleaning
 from ottla.log.cleaner.groups import Extent, group_segments
-from ottla.log.cleaner.job import Cleaned, Resources, clean, make_job
+from ottla.log.cleaner.job import Cleaned, Resources, make_job
+from ottla.log.cleaner.round import clean
 from ottla.log.cleaner.sift import SLOT_BYTES, OffsetMap, shifted
 from ottla.records import AppendOrigin, Codec, Record, build_batch, frames, read_batch
 from ottla.records.batch import DELETE_HORIZON_FLAG

@@ -22,10 +22,9 @@ from dataclasses import asdict
 from typing import TextIO
 
 from ottla.base.errors import CorruptionError
-from ottla.log.cleaner.job import Cleaned, Job, clean
+from ottla.log.cleaner.job import GO, Cleaned, Job
+from ottla.log.cleaner.round import clean
 
-GO = "go"
-STOP = "stop"
 _PR_SET_PDEATHSIG = 1
 
 
