@@ -19,7 +19,7 @@ from typing import NamedTuple
 from bench.brokers import HEAP
 from ottla.testing import Cluster
 from tests.peers import RealZooKeeper
-from tests.peers.kafka import KafkaBrokers
+from tests.peers.kafka import KafkaBrokers, controller_id
 
 BROKERS = 3
 WARM_UP = 0.5
@@ -70,7 +70,11 @@ def kafka() -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as home, RealZooKeeper(1, Path(home) / "zookeeper") as zookeeper:
         brokers = KafkaBrokers(BROKERS, zookeeper.hosts, Path(home) / "kafka", settings=DEFAULTS, java=("java", *HEAP))
         with brokers:
-            yield Running(brokers.bootstrap, [broker.pid for broker in brokers.brokers])
+            # Topics are made by the first, and in ZooKeeper mode by the controller alone.
+            first = brokers.ports[controller_id(brokers.ports[0])]
+            ports = sorted(brokers.ports, key=lambda port: port != first)
+            bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+            yield Running(bootstrap, [broker.pid for broker in brokers.brokers])
 
 
 @contextmanager
