@@ -165,7 +165,7 @@ DESIGNS: dict[Design, int] = {
     last_replica_standing: 0,
     quick_bounces_keep_their_place: 0,
     crashed_ones_are_trusted: 0,
-    one_that_left_joins_unheard: 65,
+    one_that_left_joins_unheard: 140,
     acknowledged_before_it_is_replicated: 0,
     consumers_read_to_the_end: 0,
     ends_that_go_back: 1,
