@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its way to its own files is an old one
@@ -170,6 +171,10 @@ def test_a_broken_disk_takes_only_its_own_partitions_along(tmp_path: Path) -> No
                 path.unlink()
             folder.rmdir()
         (places[0] / "replication-offset-checkpoint.tmp").mkdir()  # nothing can be written over it
+        # A high watermark that has moved is to be written down: an unchanged one might have been already.
+        lost = Producer({"bootstrap.servers": brokers.bootstrap, "message.timeout.ms": 5000})
+        lost.produce(TOPIC, b"lost", partition=numbers[str(places[0])][0])
+        lost.flush(60)
         told = {"broken": False}
 
         def offline() -> bool:

@@ -26,6 +26,7 @@ WINDOW_US: Final = 120
 MISSES_MAX: Final = 10
 PASSED_MAX: Final = (1 << MISSES_MAX) - 1
 """Messages that pass before the next try."""
+LOAD: Final = "/proc/loadavg"
 CHECKED_EVERY: Final = 32
 """Messages that came in time between two looks at who else wants to run."""
 
@@ -90,15 +91,13 @@ class Processors:
 
     def __init__(self) -> None:
         self._count = len(os.sched_getaffinity(0))
-        self._load = -1
 
     def are_wanted(self) -> bool:
         """Whether more want to run at this moment than can; also where that cannot be known, or this is the only one."""
         try:
-            if self._load < 0:
-                self._load = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-            # Three averages, then how many want to run of how many there are.
-            running = os.pread(self._load, 64, 0).split()[3].partition(b"/")[0]
+            with open(LOAD, "rb", buffering=0) as load:  # noqa: PTH123  # a third of the time
+                # Three averages, then how many want to run of how many there are.
+                running = load.read(64).split()[3].partition(b"/")[0]
         except OSError:
             return True
         return self._count == 1 or int(running) > self._count
