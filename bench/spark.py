@@ -45,6 +45,7 @@ PARTS = {
     "values": "length of values, latest time",
     "json": "JSON: parse, filter, group",
     "percent": "the last percent by time",
+    "files-count": "network, files: count(*)",
     "files": "network, files: values",
     "files-json": "network, files: JSON",
     "memory": "a worker's memory at most",
@@ -153,6 +154,10 @@ def queries(sources: Sources, events: int) -> dict[str, tuple[Query, Query]]:
         "percent": (
             lambda: [sources.kafka().where(since).count()],
             lambda: [sources.ottla("timestamp TIMESTAMP", where=f"timestamp >= {late}").where(since).count()],
+        ),
+        "files-count": (
+            lambda: [sources.ottla("partition INT").count()],
+            lambda: [sources.ottla("partition INT", "files").count()],
         ),
         "files": (
             lambda: raw(sources.ottla(value)),

@@ -89,13 +89,14 @@ class Vigil:
 class Processors:
     """Those that this process may run on, and who else wants to."""
 
-    def __init__(self) -> None:
-        self._count = len(os.sched_getaffinity(0))
+    def __init__(self, *, load: str = LOAD, count: int | None = None) -> None:
+        self._load = load
+        self._count = len(os.sched_getaffinity(0)) if count is None else count
 
     def are_wanted(self) -> bool:
         """Whether more want to run at this moment than can; also where that cannot be known, or this is the only one."""
         try:
-            with open(LOAD, "rb", buffering=0) as load:  # noqa: PTH123  # a third of the time
+            with open(self._load, "rb", buffering=0) as load:  # noqa: PTH123  # a third of the time
                 # Three averages, then how many want to run of how many there are.
                 running = load.read(64).split()[3].partition(b"/")[0]
         except OSError:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.net import vigil
-from ottla.net.vigil import CHECKED_EVERY, MISSES_MAX, PASSED_MAX, Processors, Vigil
+from ottla.net.vigil import CHECKED_EVERY, LOAD, MISSES_MAX, PASSED_MAX, Processors, Vigil
 
 WINDOW_US = 100
 
@@ -115,18 +114,16 @@ def test_it_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not night.is_awake()
 
 
-def test_whether_others_want_to_run_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    processors, told = Processors(), tmp_path / "loadavg"
-    monkeypatch.setattr(vigil, "LOAD", str(told))
-    assert processors.are_wanted(), "nobody knows"
+def test_whether_others_want_to_run_is_what_the_kernel_says(tmp_path: Path) -> None:
+    told = tmp_path / "loadavg"
+    assert Processors(load=str(told), count=2).are_wanted(), "nobody knows"
     for running, count, wanted in ((1, 2, False), (2, 2, False), (3, 2, True), (1, 1, True)):
         told.write_text(f"0.10 0.20 0.30 {running}/321 9\n")
-        processors._count = count
-        assert processors.are_wanted() is wanted
+        assert Processors(load=str(told), count=count).are_wanted() is wanted
 
 
 def test_the_kernel_tells_it_as_expected() -> None:
-    assert re.fullmatch(rb"(\d+\.\d+ ){3}[1-9]\d*/\d+ \d+\n", Path(vigil.LOAD).read_bytes())
+    assert re.fullmatch(rb"(\d+\.\d+ ){3}[1-9]\d*/\d+ \d+\n", Path(LOAD).read_bytes())
 
 
 def test_a_real_loop_hears_what_comes_in_time_and_goes_to_sleep() -> None:
