@@ -8,7 +8,7 @@ falls asleep, and only as long as that pays (ADR 9):
     came too late   looking was in vain. After each such time in a row, twice as many messages are let pass before the next try,
                     so that a server with a message now and then hardly spends anything
     others wait     more processes want to run than there are processors: looking would keep the very process from running
-                    that is to send the next message. Many messages are let pass then
+                    that is to send the next message. Messages are let pass then, too, and more of them the longer it lasts
 
 Looking is a callback that calls itself again at the end of each turn of the loop, which then polls and does not sleep.
 """
@@ -51,6 +51,8 @@ class Vigil:
         self._misses = 0
         self._passing = 0
         self._in_time = 0
+        self._crowded = 0
+        """How often in a row others wanted to run."""
 
     def heard(self) -> None:
         if self._is_looking:
@@ -71,9 +73,11 @@ class Vigil:
             self._misses = 0
             self._until_s = now_s + self._window_s
             self._in_time += 1
-            if self._in_time % CHECKED_EVERY == 0 and self._others_wait():
-                self._stop(PASSED_MAX)
-                return
+            if self._in_time % CHECKED_EVERY == 0:
+                self._crowded = self._crowded + 1 if self._others_wait() else 0
+                if self._crowded:
+                    self._stop(min(CHECKED_EVERY << min(self._crowded, MISSES_MAX), PASSED_MAX))
+                    return
         elif now_s >= self._until_s:
             self._misses = min(self._misses + 1, MISSES_MAX)
             self._stop((1 << self._misses) - 1)

@@ -92,20 +92,23 @@ def test_a_single_message_in_time_ends_the_doubt(monkeypatch: pytest.MonkeyPatch
     assert night.pass_until_awake() == 1
 
 
-def test_it_makes_room_for_others_that_want_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    night = Night(monkeypatch, others_wait=True)
-    night.vigil.heard()
-    night.turn()
-    for _ in range(CHECKED_EVERY):
-        night.message()
-    assert not night.is_awake()
-    for _ in range(PASSED_MAX):
-        night.message()
+def test_it_makes_room_for_others_that_want_to_run_the_longer_the_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, passed = Night(monkeypatch, others_wait=True), []
+    for _ in range(7):
+        passed.append(night.pass_until_awake())
+        for _ in range(CHECKED_EVERY):
+            night.message()
         assert not night.is_awake()
+    assert passed == [0, 64, 128, 256, 512, 1023, 1023]
     night.others_wait = False
+    assert night.pass_until_awake() == PASSED_MAX
     for _ in range(10 * CHECKED_EVERY):
         night.message()
     assert night.is_awake()
+    night.others_wait = True
+    for _ in range(CHECKED_EVERY):
+        night.message()
+    assert night.pass_until_awake() == 2 * CHECKED_EVERY, "it begins anew"
 
 
 def test_it_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
