@@ -25,6 +25,3 @@ class FileBytes:
     def read(self, skip: int = 0) -> bytes:
         """All but the first ``skip`` bytes; fewer only if the file was cut meanwhile. Raises ``OSError``."""
         raise NotImplementedError
-
-    def failed(self, error: OSError) -> None:
-        """Whoever sends them found that they cannot be read."""

@@ -67,12 +67,9 @@ class FileRange(FileBytes):
         try:
             return read_at(self.file.fd, self.length - skip, self.position + skip)
         except OSError as error:
-            self.failed(error)
+            if self._health is not None:
+                self._health.failed(f"read of {self.file.path}", error)
             raise
-
-    def failed(self, error: OSError) -> None:
-        if self._health is not None:
-            self._health.failed(f"read of {self.file.path}", error)
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:

@@ -177,11 +177,10 @@ class Connection(asyncio.Protocol):
                 if not taken:
                     break
                 sent += taken
-        except (BlockingIOError, ConnectionError):
-            return sent  # the rest is the transport's, which also sees that nobody is there any more
-        except OSError as error:
-            data.failed(error)
-            raise
+        except OSError:
+            # The socket is full, nobody is there any more, the file system cannot do this, or the disk fails: whoever reads the
+            # rest, or the transport that sends it, sees which.
+            return sent
         return sent
 
     def close(self) -> None:

@@ -29,10 +29,11 @@ class Range(FileBytes):
         return self._fd
 
     def read(self, skip: int = 0) -> bytes:
-        return os.pread(self._fd, self.length - skip, self.position + skip)
-
-    def failed(self, error: OSError) -> None:
-        self.errors.append(error)
+        try:
+            return os.pread(self._fd, self.length - skip, self.position + skip)
+        except OSError as error:
+            self.errors.append(error)
+            raise
 
 
 class Sender(Connection):
@@ -138,22 +139,42 @@ def test_a_file_that_lacks_what_was_promised_costs_the_connection(file: int) -> 
     assert b"never" not in received(act)
 
 
+def refusing(number: int) -> Callable[..., int]:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
 def test_a_file_that_cannot_be_read_is_told_and_costs_the_connection(
     file: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Range(file, 0, 100_000)
 
-    def refuse(*_: int) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     def act(sender: Sender) -> None:
-        monkeypatch.setattr(os, "sendfile", refuse)
-        sender.write(b"head")
-        sender.write(found)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "sendfile", refusing(errno.EIO))
+            patch.setattr(os, "pread", refusing(errno.EIO))
+            sender.write(b"head")
+            sender.write(found)
         assert sender.is_closing
 
     received(act)
     assert [error.errno for error in found.errors] == [errno.EIO]
+
+
+def test_where_a_file_system_cannot_send_it_is_read(file: int, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Range(file, 0, 100_000)
+
+    def act(sender: Sender) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "sendfile", refusing(errno.EINVAL))
+            sender.write(b"head")
+            sender.write(found)
+        sender.close()
+
+    assert received(act) == b"head" + content[:100_000]
+    assert not found.errors
 
 
 def test_descriptors_are_not_closed_twice(file: int, content: bytes) -> None:
