@@ -27,7 +27,7 @@ BAR = 40
 
 
 class Goal(NamedTuple):
-    """A figure of one scenario, and how it is to stand against the better Kafka."""
+    """A figure of one scenario, and how many times Kafka's it is to be, or at most."""
 
     scenario: str
     figure: str

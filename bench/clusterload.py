@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.broker import Goal
 from bench.brokers import HEAP
 from ottla.testing import Cluster
 from tests.peers import RealZooKeeper
@@ -32,16 +33,6 @@ DEFAULTS = {
     "replica.lag.time.max.ms": "30000",
 }
 """Of Kafka, where the peers of the tests have less: under load, a broker would lose its session."""
-
-
-class Goal(NamedTuple):
-    """A figure of one scenario, and how many times Kafka's it is to be, or at most."""
-
-    scenario: str
-    figure: str
-    label: str
-    goal: float
-    more_is_better: bool = True
 
 
 GOALS = (
