@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from weakref import ref
@@ -18,22 +20,27 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.quotas import ClientQuotas, ConnectionRates
 from ottla.broker.seats import Seats
 from ottla.broker.services import Services
+from ottla.log import FileRange
+from ottla.log.files import OpenFile
 from ottla.net import FrameBudget, Listener, Vigil
-from ottla.wire import ApiKey, parse_response_header, request_framer
+from ottla.wire import ApiKey, decode, parse_response_header, request_framer
+from ottla.wire.messages.k01_fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 
 class Stage:
-    """A server whose DescribeCluster answers when the test says so, and whose ApiVersions answers at once."""
+    """A server whose DescribeCluster answers when the test says so, ApiVersions at once, and Fetch with a file."""
 
     def __init__(self) -> None:
+        self.file: OpenFile | None = None
         self.parked: list[Parked] = []
         self.abandoned = 0
         dispatch = Dispatch(
             [
                 Handler(ApiKey.DESCRIBE_CLUSTER, self.park, Operation.NONE, Resource.NOTHING),
                 Handler(ApiKey.API_VERSIONS, self.answer, Operation.NONE, Resource.NOTHING),
+                Handler(ApiKey.FETCH, self.fetch, Operation.NONE, Resource.NOTHING),
             ]
         )
         self.connections: set[KafkaConnection] = set()
@@ -59,6 +66,11 @@ class Stage:
         if self.failing:
             raise ZeroDivisionError
         return ApiVersionsResponse()
+
+    def fetch(self, _ctx: Context, _request: FetchRequest) -> Answer:
+        assert self.file is not None
+        data = PartitionData(records=FileRange(self.file, 0, FILE_BYTES), aborted_transactions=None)
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
 
     def _abandon(self) -> None:
         self.abandoned += 1
@@ -109,6 +121,7 @@ async def until(ready: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
+FILE_BYTES = 200_000
 CLUSTER, VERSIONS = ApiKey.DESCRIBE_CLUSTER, ApiKey.API_VERSIONS
 
 
@@ -127,6 +140,24 @@ def test_a_parked_answer_holds_back_those_behind_it() -> None:
         stage.parked[0].complete(DescribeClusterResponse())
         heard = [await client.hear(key) for key in (CLUSTER, VERSIONS, CLUSTER, VERSIONS)]
         assert heard == [2, 3, 4, 5]
+
+    play(story)
+
+
+def test_a_file_behind_a_parked_answer_is_sent_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"before" * FILE_BYTES)
+
+    async def story(stage: Stage, client: Client) -> None:
+        stage.file = OpenFile(tmp_path / "file", os.O_RDWR)
+        client.park(1)
+        client.writer.writelines(request_framer(FetchRequest, 4, None)(FetchRequest(), 2))
+        await until(lambda: any(each.held_back() for each in stage.connections))
+        os.pwrite(stage.file.fd, b"after!" * FILE_BYTES, 0)
+        stage.parked[0].complete(DescribeClusterResponse())
+        assert await client.hear(CLUSTER) == 1
+        size = int.from_bytes(await client.reader.readexactly(4), "big")
+        answer = decode(FetchResponse, 4, await client.reader.readexactly(size), 4)
+        assert answer.responses[0].partitions[0].records == (b"before" * FILE_BYTES)[:FILE_BYTES]
 
     play(story)
 
