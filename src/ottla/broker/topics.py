@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 from ottla.base.scope import TaskScope
 from ottla.broker.cluster import ClusterView
@@ -19,6 +21,9 @@ from ottla.metadata.image import Image, Topic
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.registry import BadVersionError, NodeExistsError, Registry, RegistryError
 from ottla.wire import ErrorCode
+
+ELSEWHERE_MS: Final = 3_000
+"""How long one waits for a topic that another makes: it may also be on its way out."""
 
 Done = Callable[[TopicError | None], None]
 
@@ -71,25 +76,41 @@ class TopicAdmin:
         self._spawn(self._create(topic, assignment, timeout_ms), done, f"creation of {topic.name}")
 
     def create_on_demand(self, names: Sequence[str], done: Callable[[Mapping[str, TopicError]], None]) -> None:
-        """Make the topics that somebody mentioned. ``done`` hears when they are ready, and which are not and why."""
+        """Make the topics that somebody mentioned. ``done`` hears when they are ready, and which are not and why.
+
+        For those that are being made already it waits as well: who asks a moment after another is not told to ask again.
+        """
         errors: dict[str, TopicError] = {}
         left = set(names)
 
-        def one(name: str, error: TopicError | None) -> None:
+        def is_ready(name: str, error: TopicError | None) -> None:
             if error is not None:
                 errors[name] = error
             left.discard(name)
             if not left:
                 done(errors)
 
+        def is_made(name: str, error: TopicError | None) -> None:
+            if error is not None and error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                self._spawn(self._made_elsewhere(name), partial(is_ready, name), f"wait for {name}")
+            else:
+                is_ready(name, error)
+
         for name in names:
             try:
                 topic = on_demand(name, self._config)
                 assignment = self.plan(topic)
             except TopicError as error:
-                one(name, error)
+                is_made(name, error)
                 continue
-            self.create(topic, assignment, self._config.request_timeout_ms, lambda error, name=name: one(name, error))  # type: ignore[misc]
+            self.create(topic, assignment, self._config.request_timeout_ms, partial(is_made, name))
+
+    async def _made_elsewhere(self, name: str) -> None:
+        def is_up() -> bool:
+            topic = self._cluster.image.topics.get(name)
+            return topic is not None and topic.is_up
+
+        await self._until(is_up, min(self._config.request_timeout_ms, ELSEWHERE_MS))
 
     def grow(
         self,

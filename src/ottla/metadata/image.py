@@ -52,6 +52,11 @@ class Topic(NamedTuple):
     def assignment(self) -> TopicAssignment:
         return TopicAssignment(self.topic_id, self.partitions)
 
+    @property
+    def is_up(self) -> bool:
+        """All of its partitions have been brought up once."""
+        return len(self.states) >= len(self.partitions)
+
     def leaders(self) -> Iterator[tuple[TopicPartition, ReplicaAssignment, LeaderAndIsr | None]]:
         """Every partition with its replicas and its state, in order."""
         for number in sorted(self.partitions):

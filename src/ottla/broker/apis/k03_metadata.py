@@ -161,7 +161,6 @@ def _by_name(ctx: Context, name: str, errors: Mapping[str, TopicError]) -> Metad
 
 
 _LATER = {
-    ErrorCode.TOPIC_ALREADY_EXISTS: ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.LEADER_NOT_AVAILABLE,
 }
 """What came of a creation if the topic is there and only has no leaders yet."""

@@ -2,7 +2,8 @@
 
 That is who leads the partition of ``__consumer_offsets`` or ``__transaction_state`` that the key belongs to. Either topic is made
 when it is first asked for. Kafka answers COORDINATOR_NOT_AVAILABLE while it does, and has the client ask again; here the
-answer comes when the topic has leaders.
+answer comes when the topic has leaders, also to those that ask while it is being made: librdkafka asks three times in half a second,
+and then not again.
 
 Version notes
 - 4: many keys at once
@@ -36,7 +37,8 @@ def handle(ctx: Context, request: FindCoordinatorRequest) -> Answer:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _answer(ctx, request, ErrorCode.INVALID_REQUEST, many=many)
-    if topic in ctx.services.cluster.image.topics:
+    found = ctx.services.cluster.image.topics.get(topic)
+    if found is not None and found.is_up:
         return _answer(ctx, request, many=many)
     parked = Parked()
 
