@@ -13,10 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from tests import sources
-
-sources.prefer_sources()
-
 from ottla.cli.main import main
 from ottla.keeper.clientport import ClientConnection
 from ottla.keeper.proto.opcodes import OpCode

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,11 @@ def check(outcome: Outcome) -> None:
     assert not outcome.anomalies, str(outcome)
     assert outcome.acked > 0, str(outcome)
     assert outcome.polled > 0, str(outcome)
+
+
+def test_the_command_of_make_chaos_starts() -> None:
+    command = [sys.executable, "-m", "tests.chaos", "--minutes", "1", "--help"]
+    assert "--seed" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.timeout(1800)
