@@ -2,6 +2,9 @@
 
 Whatever keeps a proposal from being judged (no controller, a connection that ends, an answer that says nothing about it) has
 it sent again, as long as the leadership that made it goes on. What the answers mean is in ``leadership``.
+
+Who is told that its leadership is over waits for the order that says so, but asks again now and then: a controller that was
+replaced and has not noticed says so too, of an epoch it has not heard of, and its successor has no new order for such a leader.
 """
 
 from __future__ import annotations
@@ -53,8 +56,12 @@ class _Asked(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        leadership = self.partition.leadership
-        return leadership is not None and leadership.epoch == self.proposal.leader_epoch and leadership.is_asking
+        leadership, proposal = self.partition.leadership, self.proposal
+        return (
+            leadership is not None
+            and leadership.is_asking
+            and (leadership.epoch, leadership.partition_epoch) == (proposal.leader_epoch, proposal.partition_epoch)
+        )
 
 
 class IsrProposals:
@@ -151,8 +158,15 @@ class IsrProposals:
         if code in _REFUSED:
             partition.isr_refused(epoch)
             asyncio.get_running_loop().call_later(REFUSED_S, partition.isr_open_again, epoch)
-        elif code not in _SUPERSEDED:
+        elif code in _SUPERSEDED:
+            asyncio.get_running_loop().call_later(REFUSED_S, self._propose_again, asked)
+        else:
             self.propose(*asked)
+
+    def _propose_again(self, asked: _Asked) -> None:
+        if asked.is_current:
+            self._waiting.setdefault(asked.partition.where, asked)
+            self._news.set()
 
     def _request(self, asked: dict[TopicPartition, _Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, RequestTopicData] = {}
