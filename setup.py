@@ -12,6 +12,7 @@ from setuptools import Extension, setup
 
 SOURCES = Path("src")
 BUILDING = {"build", "build_ext", "bdist_wheel", "editable_wheel"}
+IN_PLACE = "--inplace" in sys.argv
 COMPILED = (
     "ottla/base/clock.py",
     "ottla/base/filebytes.py",
@@ -126,12 +127,15 @@ def extensions() -> list[Extension]:
     try:
         made = mypycify([*lenient, *compiled_modules()], opt_level="2", debug_level="0", separate=True)
     except SystemExit:
+        remove_strays(set())
+        if IN_PLACE:
+            raise
         # mypy judges with the newest rules it knows; what it finds wrong must not keep anybody from installing.
         sys.stderr.write("ottla: the modules could not be translated and will run uncompiled\n")
         return []
     for extension in made:
         # To install, it is enough that it runs. Whoever compiles in place wants to know, and has no use for older modules.
-        extension.optional = "--inplace" not in sys.argv
+        extension.optional = not IN_PLACE
         # Nobody puts other functions in the place of these, so they may be called directly, and inlined. What a module does not
         # use of mypyc's library, the names of what nobody else calls, and a page for each part would be several megabytes in all.
         extension.extra_compile_args = [*extension.extra_compile_args, *COMPILE_ARGS]
@@ -141,7 +145,7 @@ def extensions() -> list[Extension]:
 
 
 def remove_strays(names: set[str]) -> None:
-    """What an earlier list had compiled would hide its newer source."""
+    """What was compiled before, and is not now, would hide its newer source."""
     for path in SOURCES.rglob("*.so"):
         if path.name.partition(".")[0] not in names:
             path.unlink()
