@@ -29,6 +29,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ottla.scan import kernel
 from ottla.testing import Cluster
+from pyspark_ottla.python import worker_python
 from tests.peers import maven
 
 TOPIC = "events"
@@ -86,7 +87,7 @@ def fill(bootstrap: str, events: int) -> None:
 
 
 def session() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()  # as docs/spark.md says
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     jars = ",".join(str(path) for path in maven.libraries("spark-kafka-4.2.0").glob("*.jar"))
     return (
@@ -96,7 +97,7 @@ def session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "2g")
-        .config("spark.python.unix.domain.socket.enabled", "true")  # as docs/spark.md says
+        .config("spark.python.unix.domain.socket.enabled", "true")  # so does this
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
@@ -214,7 +215,7 @@ def is_worker(process: Path) -> bool:
         words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return words[0] == sys.executable.encode() and b"pyspark.daemon" in words
+    return Path(os.fsdecode(words[0])).parent == Path(sys.executable).parent and b"pyspark.daemon" in words
 
 
 def peak_mb(process: Path) -> float:

@@ -13,8 +13,23 @@ with the options of Spark's own Kafka connector and a few more (docs/spark.md), 
     sending     records on their way to brokers, and those that are refused
     deadletters values that are malformed, to a topic of their own
     filters     what of a condition is pushed down
+    python      the Python for Spark's workers
 """
 
-from pyspark_ottla.source import OttlaSource as DefaultSource
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark_ottla.source import OttlaSource as DefaultSource
 
 __all__ = ["DefaultSource"]
+
+
+def __getattr__(name: str) -> object:
+    # Importing pyspark is what ``python`` is there to make quicker.
+    if name == "DefaultSource":
+        from pyspark_ottla.source import OttlaSource
+
+        return OttlaSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +92,9 @@ def _flag(value: bool) -> str:
 def _session(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark_ottla.python import worker_python
+
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     builder = SparkSession.builder.master(master).appName("ottla sql").config("spark.ui.enabled", "false")
     # By TCP every task waits 40 ms for an acknowledgment that the kernel holds back.
     builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
