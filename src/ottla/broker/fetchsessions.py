@@ -103,6 +103,7 @@ class FetchSession:
         self.used_ms = 0
         self.news: News | None = None
         """For a follower."""
+        self._replica_epoch = -1
 
     def close(self) -> None:
         if self.news is not None:
@@ -116,6 +117,27 @@ class FetchSession:
             self.told.pop(key, None)
             if self.news is not None:
                 self.news.unwatch(key)
+
+    def due_to_follower(
+        self, request: FetchRequest, *, replica_epoch: int, is_eager: bool
+    ) -> list[tuple[Key, FetchPartition]]:
+        """What a follower's fetch has to look at: what it names, and of the rest only where something happened.
+
+        The first looks at everything, and so does the first of a broker that has registered again since: every partition has to
+        know which life of it has the records, as the controller takes nobody into an ISR who had them in an earlier one.
+        """
+        is_first = self.news is None or replica_epoch != self._replica_epoch
+        if self.news is None:
+            self.news = News(is_eager=is_eager)
+        self._replica_epoch = replica_epoch
+        happened = self.news.take()
+        if is_first:
+            return list(self.partitions.items())
+        due = dict(named(request))
+        for key in happened:
+            if key in self.partitions and key not in due:
+                due[key] = self.partitions[key]
+        return [(key, wanted) for key, wanted in due.items() if key in self.partitions]
 
     def begun(self, key: Key, data: PartitionData) -> None:
         """Remember what the first answer says. What was not found goes behind the rest, as with Kafka."""

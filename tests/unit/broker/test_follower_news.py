@@ -70,3 +70,29 @@ def test_what_is_forgotten_or_whose_session_is_over_is_out_of_view(leader: Broke
         end(session)
         leader.append("m")
         assert not session.news.take()
+
+
+def test_a_fetch_looks_at_what_it_names_and_where_something_happened(leader: Broker) -> None:
+    sessions = FetchSessions(sessions_max=10)
+    session = begin(sessions, request(session_epoch=0))
+    nothing = FetchRequest(session_id=session.id, session_epoch=1)
+
+    def due(asked: FetchRequest, replica_epoch: int = 7) -> list[Key]:
+        return [key for key, _ in session.due_to_follower(asked, replica_epoch=replica_epoch, is_eager=False)]
+
+    assert due(request(session_epoch=0)) == [KEY]
+    assert session.news is not None
+    session.news.watch(KEY, leader.partition)
+    assert due(nothing) == []
+    assert due(request(session_id=session.id, session_epoch=2)) == [KEY]
+    leader.append("m")
+    assert due(nothing) == [KEY]
+    assert due(nothing) == []
+
+
+def test_a_follower_that_has_registered_again_is_seen_everywhere_at_once() -> None:
+    session = begin(FetchSessions(sessions_max=10), request(session_epoch=0))
+    nothing = FetchRequest(session_id=session.id, session_epoch=1)
+    for replica_epoch, expected in ((7, [KEY]), (7, []), (8, [KEY]), (8, [])):
+        found = session.due_to_follower(nothing, replica_epoch=replica_epoch, is_eager=False)
+        assert [key for key, _ in found] == expected

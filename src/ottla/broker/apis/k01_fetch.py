@@ -93,6 +93,7 @@ class _Fetch:
         self._request = request
         self._version = ctx.version  # by the time of the answer the connection may be at another request
         self._replica = replica
+        self._replica_epoch = -1 if request.replica_state is None else request.replica_state.replica_epoch
         self._selects = ctx.services.config.selects_replicas and bool(request.rack_id)
         self._session = session
         self._news: News | None = None
@@ -110,20 +111,13 @@ class _Fetch:
         self._tells_leaders = False
 
     def _wanted_by_follower(self) -> list[tuple[Key, FetchPartition]]:
-        """What it names, and of what it has named before only where something happened."""
         session, eager = self._session, self._ctx.services.config.selects_replicas
-        asked = dict(named(self._request))
         if session is None:
             self._news = News(is_eager=eager)
-            return list(asked.items())
-        if session.news is None:
-            self._news = session.news = News(is_eager=eager)
-            return list(session.partitions.items())
+            return list(dict(named(self._request)).items())
+        due = session.due_to_follower(self._request, replica_epoch=self._replica_epoch, is_eager=eager)
         self._news = session.news
-        for key in self._news.take():
-            if key in session.partitions and key not in asked:
-                asked[key] = session.partitions[key]
-        return [(key, wanted) for key, wanted in asked.items() if key in session.partitions]
+        return due
 
     def _look_further(self) -> None:
         """While a follower's fetch waits, something happens to partitions that it had no need to look at."""
@@ -344,12 +338,11 @@ class _Fetch:
         return partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset, epoch=wanted.current_leader_epoch)
 
     def _record(self, partition: Partition, wanted: FetchPartition) -> None:
-        state = self._request.replica_state
         partition.fetched(
             self._replica,
             wanted.fetch_offset,
             wanted.log_start_offset,
-            broker_epoch=-1 if state is None else state.replica_epoch,
+            broker_epoch=self._replica_epoch,
             now_s=self._ctx.services.clock.monotonic(),
         )
 
