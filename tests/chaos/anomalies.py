@@ -97,7 +97,7 @@ def anomalies(events: Iterable[Event], final: Final) -> list[Anomaly]:
 def _inconsistent(events: Sequence[Event], final: Final) -> list[Anomaly]:
     seen: dict[tuple[int, int], set[str]] = defaultdict(set)
     for each in events:
-        if each.f in ("acked", "polled"):
+        if each.f in ("acked", "polled") and each.offset != NOWHERE:
             seen[each.partition, each.offset].add(each.text)
     for partition, records in final.items():
         for offset, text in records:
@@ -159,7 +159,7 @@ def _sends(events: Sequence[Event]) -> list[Anomaly]:
     found = []
     sent: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for each in events:
-        if each.f != "acked":
+        if each.f != "acked" or each.offset == NOWHERE:
             continue
         sent[each.proc, each.partition].append((int(each.text.split()[1]), each.offset))
         if each.offset <= each.floor:

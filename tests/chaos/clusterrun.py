@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from tests.chaos.anomalies import Anomaly, Records, anomalies
 from tests.chaos.cluster import BROKERS, ClusterOnIslands
 from tests.chaos.nemesis import Nemesis
-from tests.chaos.records import TOPIC, Writer, create_topic, read_all
+from tests.chaos.records import TOPIC, Writer, create_topic, place_of, read_all
 from tests.peers import wait_until
 
 PARTITIONS = 3
@@ -69,9 +69,7 @@ class RecordingWriter(Writer):
         def told(error: KafkaError | None, message: Message) -> None:
             remember(error, message)
             if error is None:
-                offset = message.offset()
-                assert offset is not None
-                self._records.acked(self.name, self.partition, offset, text, floor)
+                self._records.acked(self.name, self.partition, place_of(message), text, floor)
             else:
                 self._records.happened("refused", self.name, partition=self.partition, text=str(error))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.anomalies import Event, anomalies
+from tests.chaos.anomalies import NOWHERE, Event, anomalies
 
 TWO = {0: [(0, "w 0"), (1, "w 1")]}
 
@@ -33,6 +33,7 @@ def test_what_was_never_acknowledged_may_be_there_or_not() -> None:
         ("duplicate", [], {0: [(0, "w 0"), (1, "w 0")]}),
         ("lost-write", [acked(1, "w 1")], {0: [(0, "w 0"), (2, "w 2")]}),
         ("unseen", [acked(2, "w 2")], TWO),
+        ("lost-write", [acked(NOWHERE, "w 2")], TWO),
         ("aborted-read", [Event(0, "failed", "w", 0, text="w 1")], TWO),
         ("nonmonotonic-poll", [polled(0, "w 0"), polled(1, "w 1"), polled(0, "w 0")], TWO),
         ("poll-skip", [polled(1, "w 1")], TWO),
