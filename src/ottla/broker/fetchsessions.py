@@ -124,7 +124,8 @@ class FetchSession:
         """What a follower's fetch has to look at: what it names, and of the rest only where something happened.
 
         The first looks at everything, and so does the first of a broker that has registered again since: every partition has to
-        know which life of it has the records, as the controller takes nobody into an ISR who had them in an earlier one.
+        know which life of it has the records, as the controller takes nobody into an ISR who had them in an earlier one. Naming
+        the partition is not enough for that: a broker may be given orders, and fetch, before it hears of its own new epoch.
         """
         is_first = self.news is None or replica_epoch != self._replica_epoch
         if self.news is None:
