@@ -16,6 +16,7 @@ from tests.peers.brokers import OttlaBrokers
 
 RECORDS = 200
 FIRST_MS = 1_700_000_000_000
+KEEP = {"log.retention.ms": "-1"}  # records of then are old
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def keepers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaKeepers]:
 
 @pytest.fixture(scope="module")
 def brokers(keepers: OttlaKeepers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaBrokers]:
-    with OttlaBrokers(1, f"{keepers.hosts}/shared", tmp_path_factory.mktemp("brokers")) as running:
+    with OttlaBrokers(1, f"{keepers.hosts}/shared", tmp_path_factory.mktemp("brokers"), settings=KEEP) as running:
         yield running
 
 

@@ -16,6 +16,7 @@ from tests.peers.kafka import KafkaBrokers
 from tests.peers.processes import wait_until
 
 KINDS = ("Ottla", "Apache Kafka 3.9.1")
+KEEP = {"log.retention.ms": "-1"}  # some records are sent with timestamps of years ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Cluster:
 @contextmanager
 def running(kind: str, folder: Path) -> Iterator[Cluster]:
     if kind == KINDS[0]:
-        with OttlaKeepers(1, folder) as keepers, OttlaBrokers(1, keepers.hosts, folder) as ours:
+        with OttlaKeepers(1, folder) as keepers, OttlaBrokers(1, keepers.hosts, folder, settings=KEEP) as ours:
             yield Cluster(ours.bootstrap, 1, ours.data())
     else:
-        with RealZooKeeper(1, folder) as servers, KafkaBrokers(1, servers.hosts, folder) as theirs:
+        with RealZooKeeper(1, folder) as servers, KafkaBrokers(1, servers.hosts, folder, settings=KEEP) as theirs:
             yield Cluster(theirs.bootstrap, 0, folder / "broker-0" / "data")
