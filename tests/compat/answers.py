@@ -54,6 +54,9 @@ TOLERATED: Final[dict[str, str]] = {
     "Fetch: bits of a batch's attributes that mean nothing": "Kafka drops them when it sets the time of a batch",
     "Fetch: null or empty records beside an error": "the same to a client",
     "Fetch: null or empty aborted_transactions": "the same to a client; Kafka tells null and empty without a pattern",
+    "Fetch: high_watermark and last_stable_offset that end before the records beside them": (
+        "Kafka reads its offsets before the log, and what is appended in between is sent with offsets of before"
+    ),
     "Produce: log_start_offset beside INVALID_RECORD": (
         "Kafka tells it if it looked into the records and -1 if it looked at the batch only; no client reads it"
     ),
@@ -258,6 +261,8 @@ def _tolerated(left: Message, right: Message) -> set[str]:
     codes = (getattr(left, "error_code", 0), getattr(right, "error_code", 0))
     if isinstance(left, PartitionData) and codes[0] in _GONE and codes[1] == ErrorCode.UNKNOWN_TOPIC_ID:
         return {"error_code", "aborted_transactions"}
+    if isinstance(left, PartitionData) and -1 < left.high_watermark < _end(left.records):
+        return {"high_watermark", "last_stable_offset"}
     if isinstance(left, MetadataResponseTopic) and codes == (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE):
         return {"error_code", "topic_id", "partitions"}
     if isinstance(left, _COMMITTED) and codes[0] in _NOT_HERE_OR_NONE and codes[1] == ErrorCode.UNKNOWN_TOPIC_ID:
@@ -267,6 +272,15 @@ def _tolerated(left: Message, right: Message) -> set[str]:
     if isinstance(left, (DescribeConfigsResourceResult, DescribeConfigsSynonym)) and left.name in _PLACES:
         return {"value"}
     return {"api_keys"} if isinstance(left, ApiVersionsResponse) else set()
+
+
+def _end(records: object) -> int:
+    """Behind the last of them that is whole; -1 if there is none."""
+    data = _bytes(records)
+    try:
+        return max((read_header(data, frame.position).next_offset for frame in frames(data)), default=-1)
+    except RecordsError:
+        return -1
 
 
 _OF_THE_REQUEST = (
