@@ -7,8 +7,9 @@ falls asleep, and only as long as that pays (ADR 9):
     came in time    the next message is waited for in the same way
     came too late   looking was in vain. After each such time in a row, twice as many messages are let pass before the next try,
                     so that a server with a message now and then hardly spends anything
-    others wait     more processes want to run than there are processors: looking would keep the very process from running
-                    that is to send the next message. Messages are let pass then, too, and more of them the longer it lasts
+    others run      whoever else wants this processor gets it between two looks, often the very process that is to send the next
+                    message. If that takes long, it was somebody else, and who sleeps is given a processor sooner than who
+                    looks on: messages are let pass then, too, and more of them the longer it lasts
 
 Looking is a callback that calls itself again at the end of each turn of the loop, which then polls and does not sleep.
 """
@@ -26,9 +27,10 @@ WINDOW_US: Final = 120
 MISSES_MAX: Final = 10
 PASSED_MAX: Final = (1 << MISSES_MAX) - 1
 """Messages that pass before the next try."""
-LOAD: Final = "/proc/loadavg"
-CHECKED_EVERY: Final = 32
-"""Messages that came in time between two looks at who else wants to run."""
+AWAY_US: Final = 500
+"""A client is done sooner than this, so whoever had the processor for longer was somebody else."""
+CALM: Final = 32
+"""So many messages in time, and nobody else is taken to need the processor any more."""
 
 
 class Vigil:
@@ -38,11 +40,11 @@ class Vigil:
         self,
         window_us: int = WINDOW_US,
         *,
-        others_wait: Callable[[], bool] | None = None,
+        give_way: Callable[[], None] = os.sched_yield,
         now: Callable[[], float] = perf_counter,
     ) -> None:
         self._window_s = window_us / 1e6
-        self._others_wait = others_wait or Processors().are_wanted
+        self._give_way = give_way
         self._now = now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_looking = False
@@ -52,7 +54,7 @@ class Vigil:
         self._passing = 0
         self._in_time = 0
         self._crowded = 0
-        """How often in a row others wanted to run."""
+        """How often in a row others had the processor for long."""
 
     def heard(self) -> None:
         if self._is_looking:
@@ -73,36 +75,22 @@ class Vigil:
             self._misses = 0
             self._until_s = now_s + self._window_s
             self._in_time += 1
-            if self._in_time % CHECKED_EVERY == 0:
-                self._crowded = self._crowded + 1 if self._others_wait() else 0
-                if self._crowded:
-                    self._stop(min(CHECKED_EVERY << min(self._crowded, MISSES_MAX), PASSED_MAX))
-                    return
+            if self._in_time >= CALM:
+                self._crowded = 0
         elif now_s >= self._until_s:
             self._misses = min(self._misses + 1, MISSES_MAX)
             self._stop((1 << self._misses) - 1)
             return
+        else:
+            self._give_way()
+            if self._now() - now_s > AWAY_US / 1e6:
+                self._crowded = min(self._crowded + 1, MISSES_MAX)
+                self._stop(min(CALM << self._crowded, PASSED_MAX))
+                return
         assert self._loop is not None
         self._loop.call_soon(self._look)
 
     def _stop(self, passing: int) -> None:
         self._is_looking = False
+        self._in_time = 0
         self._passing = passing
-
-
-class Processors:
-    """Those that this process may run on, and who else wants to."""
-
-    def __init__(self, *, load: str = LOAD, count: int | None = None) -> None:
-        self._load = load
-        self._count = len(os.sched_getaffinity(0)) if count is None else count
-
-    def are_wanted(self) -> bool:
-        """Whether more want to run at this moment than can; also where that cannot be known, or this is the only one."""
-        try:
-            with open(self._load, "rb", buffering=0) as load:  # noqa: PTH123  # a third of the time
-                # Three averages, then how many want to run of how many there are.
-                running = load.read(64).split()[3].partition(b"/")[0]
-        except OSError:
-            return True
-        return self._count == 1 or int(running) > self._count

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from ottla.net.vigil import CHECKED_EVERY, LOAD, MISSES_MAX, PASSED_MAX, Processors, Vigil
+from ottla.net.vigil import AWAY_US, CALM, MISSES_MAX, PASSED_MAX, Vigil
 
 WINDOW_US = 100
 
@@ -17,17 +15,20 @@ WINDOW_US = 100
 class Night:
     """The callbacks of a loop, called when the test says so."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *, others_wait: bool = False, window_us: int = WINDOW_US
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, window_us: int = WINDOW_US) -> None:
         self.now_s = 0.0
-        self.others_wait = others_wait
+        self.others_take_us = 0.0
+        self.gave_way = 0
         self.soon: list[Callable[[], object]] = []
         monkeypatch.setattr(asyncio, "get_running_loop", lambda: self)
-        self.vigil = Vigil(window_us, others_wait=lambda: self.others_wait, now=lambda: self.now_s)
+        self.vigil = Vigil(window_us, give_way=self.give_way, now=lambda: self.now_s)
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         self.soon.append(callback)
+
+    def give_way(self) -> None:
+        self.gave_way += 1
+        self.now_s += self.others_take_us / 1e6
 
     def turn(self, after_us: float = 1.0) -> None:
         self.now_s += after_us / 1e6
@@ -92,23 +93,52 @@ def test_a_single_message_in_time_ends_the_doubt(monkeypatch: pytest.MonkeyPatch
     assert night.pass_until_awake() == 1
 
 
-def test_it_makes_room_for_others_that_want_to_run_the_longer_the_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    night, passed = Night(monkeypatch, others_wait=True), []
+def test_others_may_run_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    night = Night(monkeypatch)
+    night.vigil.heard()
+    for _ in range(5):
+        night.turn()
+    assert night.gave_way == 5
+    night.message()
+    assert night.gave_way == 5, "there is something to do"
+
+
+def test_a_client_that_runs_meanwhile_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    night = Night(monkeypatch)
+    night.others_take_us = AWAY_US - 1
+    night.vigil.heard()
+    for _ in range(100):
+        night.turn()
+        night.message()
+        assert night.is_awake()
+    assert night.gave_way == 100
+
+
+def test_it_makes_room_for_others_that_run_for_long_the_longer_the_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, passed = Night(monkeypatch), []
+    night.others_take_us = AWAY_US + 1
     for _ in range(7):
         passed.append(night.pass_until_awake())
-        for _ in range(CHECKED_EVERY):
-            night.message()
+        night.turn()
         assert not night.is_awake()
     assert passed == [0, 64, 128, 256, 512, 1023, 1023]
-    night.others_wait = False
     assert night.pass_until_awake() == PASSED_MAX
-    for _ in range(10 * CHECKED_EVERY):
+    for _ in range(CALM):
         night.message()
-    assert night.is_awake()
-    night.others_wait = True
-    for _ in range(CHECKED_EVERY):
-        night.message()
-    assert night.pass_until_awake() == 2 * CHECKED_EVERY, "it begins anew"
+    night.turn()
+    assert night.pass_until_awake() == 2 * CALM, "it begins anew"
+
+
+def test_a_message_now_and_then_does_not_make_it_forget_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, passed = Night(monkeypatch), []
+    night.others_take_us = AWAY_US + 1
+    for _ in range(3):
+        passed.append(night.pass_until_awake())
+        for _ in range(CALM - 1):
+            night.message()
+        night.turn()
+        assert not night.is_awake()
+    assert passed == [0, 64, 128]
 
 
 def test_it_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,21 +147,9 @@ def test_it_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not night.is_awake()
 
 
-def test_whether_others_want_to_run_is_what_the_kernel_says(tmp_path: Path) -> None:
-    told = tmp_path / "loadavg"
-    assert Processors(load=str(told), count=2).are_wanted(), "nobody knows"
-    for running, count, wanted in ((1, 2, False), (2, 2, False), (3, 2, True), (1, 1, True)):
-        told.write_text(f"0.10 0.20 0.30 {running}/321 9\n")
-        assert Processors(load=str(told), count=count).are_wanted() is wanted
-
-
-def test_the_kernel_tells_it_as_expected() -> None:
-    assert re.fullmatch(rb"(\d+\.\d+ ){3}[1-9]\d*/\d+ \d+\n", Path(LOAD).read_bytes())
-
-
 def test_a_real_loop_hears_what_comes_in_time_and_goes_to_sleep() -> None:
     async def story() -> list[bool]:
-        vigil = Vigil(2000, others_wait=lambda: False)
+        vigil = Vigil(2000)
         seen = []
         for _ in range(3):
             vigil.heard()
