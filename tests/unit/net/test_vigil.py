@@ -149,13 +149,14 @@ def test_it_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_real_loop_hears_what_comes_in_time_and_goes_to_sleep() -> None:
     async def story() -> list[bool]:
-        vigil = Vigil(2000)
-        seen = []
+        now_s, seen = 0.0, []
+        vigil = Vigil(WINDOW_US, give_way=lambda: None, now=lambda: now_s)
         for _ in range(3):
             vigil.heard()
             await asyncio.sleep(0)
             seen.append(vigil._is_looking)
-        await asyncio.sleep(0.05)
+        now_s = 1.0
+        await asyncio.sleep(0)
         return [*seen, vigil._is_looking]
 
     assert asyncio.run(story()) == [True, True, True, False]
