@@ -239,6 +239,7 @@ LARGEST_MULTIS: dict[str, bytes] = {
 """Each as many operations of its kind as jute.maxbuffer allows; the last cleans up behind the one before."""
 
 
+@pytest.mark.alone  # a multi holds the loop for a third of what is allowed: twice that beside another test
 def test_multis_as_large_as_the_limit_allows_are_answered(keeper: Ensemble) -> None:
     # A multi is prepared in one turn of the loop and applied in another, and the others wait for either.
     with Undisturbed(keeper):

@@ -5,8 +5,9 @@ its own disk works. Whatever arrives during a sync is covered by the next, so un
 many transactions.
 
 Syncs run in a thread, so that a slow disk delays writes and nothing else. Where a sync takes less than the switch to a
-thread and back is worth, and has done so for a while, it runs on the loop instead; the first slow one ends that. Only
-one sync is under way at a time, and reports come in order. A truncation or an installation makes everything durable
+thread and back is worth, and has done so for a while, it runs on the loop instead; the first slow one ends that. What
+is large goes to the thread in any case: a multi of a mebibyte holds the loop while it is prepared and while it is applied,
+and between the two the other clients are heard. Only one sync is under way at a time, and reports come in order. A truncation or an installation makes everything durable
 itself and then counts up the *generation*, so that no report of an older one is ever believed.
 
 Snapshots are taken on the loop in slices of a few milliseconds, between which transactions go on; the file is written
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 QUICK_SYNC_S: Final = 0.004
 QUICK_SYNCS_MIN: Final = 16
 """So many quick syncs in a row, and the next runs on the loop."""
+QUICK_BYTES_MAX: Final = 256 << 10
+"""More than this is not synced there."""
 
 
 class StoreDisk:
@@ -134,13 +137,15 @@ class StoreDisk:
 
     # Syncing.
 
-    def _write(self) -> None:
-        if self._queued:
-            entries, self._queued = self._queued, []
-            try:  # every write comes by here: no generator is made for it
-                self._log.append(entries)
-            except OSError as e:
-                raise self._failed(e) from e
+    def _write(self) -> int:
+        """Hand what was appended to the log; how many bytes that was."""
+        if not self._queued:
+            return 0
+        entries, self._queued = self._queued, []
+        try:  # every write comes by here: no generator is made for it
+            return self._log.append(entries)
+        except OSError as e:
+            raise self._failed(e) from e
 
     def sync(self) -> None:
         """Write what was appended and make it durable, or see to it that this happens; called when a turn is over."""
@@ -148,8 +153,8 @@ class StoreDisk:
             return  # the report of a sync under way comes back here
         self._unsynced = False
         try:
-            self._write()
-            if not self.is_quick:
+            written = self._write()
+            if not self.is_quick or written > QUICK_BYTES_MAX:
                 self._in_thread = True
                 self._requests.put(self._generation)
                 return

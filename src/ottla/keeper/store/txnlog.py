@@ -98,15 +98,15 @@ class TxnLog:
         self._marked = Mark(0, 0, 0)
         self._continue_from(last_zxid)
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Write entries behind the last; durable only after the next ``sync``."""
+    def append(self, entries: Sequence[Entry]) -> int:
+        """Write entries behind the last; durable only after the next ``sync``. How many bytes they are there."""
         self._check()
         last = self.last_zxid
         for zxid, _ in entries:
             assert zxid == last + 1 or follows(zxid, after=last), f"0x{zxid:x} appended behind 0x{last:x}"
             last = zxid
         if not entries:
-            return
+            return 0
         data = encode_entries(entries)
         file = self._file
         if file is None:
@@ -122,6 +122,7 @@ class TxnLog:
             self.last_zxid = last
             self._unmarked_bytes += len(data)
             self._make_dirty(file)
+        return len(data)
 
     def sync(self) -> int:
         """Put everything appended so far on disk; return the zxid up to which it is. For any thread."""
