@@ -59,6 +59,7 @@ COMPILED = (
     "ottla/log/producers.py",
     "ottla/log/replay.py",
     "ottla/log/segment.py",
+    "ottla/log/segments.py",
     "ottla/log/times.py",
     "ottla/metadata/hashorder.py",
     "ottla/net/connection.py",

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -51,7 +50,8 @@ from ottla.log.outcomes import AppendInfo, Fetched, Flush, FoundOffset
 from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
 from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
 from ottla.log.retention import Doomed, count_done
-from ottla.log.segment import FileRange, Located, Segment
+from ottla.log.segment import Located, Segment
+from ottla.log.segments import LogSegments
 from ottla.log.swap import CLEANED_SUFFIX, Swap, remove_cleaned
 from ottla.log.times import first_at
 from ottla.log.txnindex import AbortedTxn
@@ -101,14 +101,12 @@ class Log:
         self.generation = 0
         """Counts how often something was cut off: what was read before that is not what is there now."""
         self._swap: Swap | None = None
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
+        self._segments = LogSegments(segments, health)
         self._health = health
         self._write_checkpoints = write_checkpoints
         self._random = random or Random()
         self._last_flush_ms = now_ms
         self._doomed = Doomed()
-        self._sealed: list[Segment] = []  # since the last flush, so perhaps not on disk as they are
         self._snapshot_offset = snapshot_offset
         # Since the log was opened, for the metrics.
         self.records_in = 0
@@ -129,7 +127,7 @@ class Log:
         self._config = config
         self._rules = config.rules()
         self.producers.expiration_ms = config.producer_id_expiration_ms
-        for segment in self._segments:
+        for segment in self._segments.row:
             segment.configure(config)
         self._draw_jitter()
 
@@ -139,19 +137,19 @@ class Log:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        return tuple(self._segments)
+        return tuple(self._segments.row)
 
     @property
     def starts_within_segment(self) -> bool:
-        return self.log_start_offset > self._segments[0].base_offset
+        return self.log_start_offset > self._segments.bases[0]
 
     @property
     def active(self) -> Segment:
-        return self._segments[-1]
+        return self._segments.row[-1]
 
     @property
     def size(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size
 
     @property
     def last_stable_offset(self) -> int:
@@ -235,7 +233,7 @@ class Log:
         for header in headers:
             max_timestamp = max(max_timestamp, header.max_timestamp)
         try:
-            if self._segments[-1].should_roll(
+            if self._segments.row[-1].should_roll(
                 size,
                 max_timestamp=max_timestamp,
                 last_offset=last.last_offset,
@@ -248,7 +246,7 @@ class Log:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             if self.epochs.is_ahead:
                 self.epochs.write()
-            self._segments[-1].append(parts, headers)
+            self._segments.row[-1].append(parts, headers)
             for header, marker in zip(headers, markers, strict=True):
                 self._believe(header, marker)
         except OSError as error:
@@ -278,51 +276,26 @@ class Log:
         if offset >= upper:
             return Fetched(None, offset)
         try:
-            for number in range(self._number(offset), len(self._segments)):
-                segment = self._segments[number]
-                located = segment.locate(offset)
-                if located is not None:
-                    return self._range(number, located, max_bytes, upper, min_one=min_one)
+            return self._segments.read(
+                offset, max_bytes, upper=upper, log_end_offset=self.log_end_offset, min_one=min_one
+            )
         except OSError as error:
             raise self._health.failed(f"read of {self.topic_partition}", error) from error
-        return Fetched(None, upper)
-
-    def _range(self, number: int, located: Located, max_bytes: int, upper: int, *, min_one: bool) -> Fetched:
-        segment = self._segments[number]
-        end = self._end_offset(number)
-        size = segment.size
-        if upper < end:
-            behind = segment.locate(upper)
-            size = segment.size if behind is None else behind.position
-            end = upper
-        wanted = max(max_bytes, located.header.size) if min_one else max_bytes
-        length = min(wanted, size - located.position)
-        if length < located.header.size:
-            return Fetched(None, located.header.base_offset)  # part of a batch is of no use to anyone
-        found = FileRange(segment.file, located.position, length, self._health)
-        return Fetched(found, end, segment if located.position + length < size else None)
 
     def aborted_transactions(self, start: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that reach into ``[start, upper_bound)``, for read_committed fetches."""
-        found = []
         with self._health.guard(f"read of {self.topic_partition}"):
-            for segment in self._segments[self._number(start) :]:
-                for aborted in segment.txn_index.all():
-                    if aborted.last_offset >= start and aborted.first_offset < upper_bound:
-                        found.append(aborted)
-                    if aborted.last_stable_offset >= upper_bound:
-                        return found
-        return found
+            return self._segments.aborted_transactions(start, upper_bound)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
         """The first record that is not older than ``timestamp``."""
         with self._health.guard(f"read of {self.topic_partition}"):
-            return first_at(self._segments, timestamp, self.log_start_offset)
+            return first_at(self._segments.row, timestamp, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
         """The first record with the latest timestamp of all (KIP-734)."""
         with self._health.guard(f"read of {self.topic_partition}"):
-            latest = max((segment.largest.timestamp for segment in self._segments), default=NO_TIMESTAMP)
+            latest = max((segment.largest.timestamp for segment in self._segments.row), default=NO_TIMESTAMP)
         return None if latest == NO_TIMESTAMP else self.offset_for_timestamp(latest)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -330,10 +303,7 @@ class Log:
 
     def batches(self, offset: int) -> Iterator[Located]:
         """The headers of all batches that reach ``offset`` or lie behind it."""
-        for segment in self._segments[self._number(offset) :]:
-            for located in segment.batches(segment.offset_index.lookup(offset).position):
-                if located.header.last_offset >= offset:
-                    yield located
+        return self._segments.batches(offset)
 
     # ------------------------------------------------------------------ offsets that move
 
@@ -378,10 +348,10 @@ class Log:
         self.take_snapshot(synced=False)
         if self.active.size == 0:
             self.active.remove()
-            self._drop_last()
+            self._segments.drop_last()
         else:
-            self._sealed.append(self.active)
-        self._add(Segment.create(self.directory, base_offset, self._config, now_ms=now_ms))
+            self._segments.sealed.append(self.active)
+        self._segments.add(Segment.create(self.directory, base_offset, self._config, now_ms=now_ms))
         self._draw_jitter()
         return self.active
 
@@ -397,7 +367,7 @@ class Log:
         unflushed = self.log_end_offset - self.recovery_point
         if unflushed > 0 and now_ms - self._last_flush_ms >= self._config.flush_ms:
             return self.log_end_offset
-        if self.recovery_point < self.active.base_offset or self._sealed:
+        if self.recovery_point < self.active.base_offset or self._segments.sealed:
             return self.active.base_offset
         return None
 
@@ -405,8 +375,8 @@ class Log:
         """What is to be synced so that everything before ``offset``, or everything, is on disk."""
         offset = self.log_end_offset if offset is None else offset
         with self._health.guard(f"flush of {self.topic_partition}"):
-            sealed = tuple(self._sealed)
-            behind = [s for s in self._segments[self._number(self.recovery_point) :] if s.base_offset < offset]
+            sealed = tuple(self._segments.sealed)
+            behind = [s for s in self._segments.behind(self.recovery_point) if s.base_offset < offset]
             files = [file for segment in dict.fromkeys((*sealed, *behind)) for file in segment.files_to_sync()]
             if sealed:
                 snapshot = snapshot_path(self.directory, self._snapshot_offset)
@@ -418,7 +388,8 @@ class Log:
         if error is not None:
             raise self._health.failed(f"flush of {self.topic_partition}", error) from error
         self._last_flush_ms = now_ms
-        self._sealed = [segment for segment in self._sealed if segment not in flush.sealed]
+        for segment in flush.sealed:
+            self._segments.forget_sealed(segment)
         # What was truncated in the meantime is not on disk any more.
         self.recovery_point = max(self.recovery_point, min(flush.offset, self.log_end_offset))
 
@@ -446,16 +417,16 @@ class Log:
             if offset >= self.log_end_offset:
                 self.epochs.truncate_from_end(offset)
                 return False
-            if offset < self._bases[0]:
+            if offset < self._segments.bases[0]:
                 self._start_over(offset, now_ms=now_ms)
                 return True
             logger.info("%s: truncating from %d to %d", self.topic_partition, self.log_end_offset, offset)
             self._settle_swap(now_ms=now_ms)
             self.generation += 1
             self._lower(offset)
-            while self._bases[-1] > offset:
+            while self._segments.bases[-1] > offset:
                 self._discard_last(now_ms=now_ms)
-            self._forget_sealed(self.active)  # it is written to again
+            self._segments.forget_sealed(self.active)  # it is written to again
             # Their names are gone for good before the segment in front of them is cut: no hole may be left.
             fsync_directory(self.directory)
             self.log_end_offset = self.active.truncate_to(offset, now_ms=now_ms)
@@ -476,10 +447,10 @@ class Log:
         logger.info("%s: deleting everything, the log starts at %d", self.topic_partition, offset)
         self._settle_swap(now_ms=now_ms)
         self.generation += 1
-        self._lower(min(offset, self._bases[0]))
-        while self._segments:
+        self._lower(min(offset, self._segments.bases[0]))
+        while self._segments.row:
             self._discard_last(now_ms=now_ms)
-        self._add(Segment.create(self.directory, offset, self._config, now_ms=now_ms))
+        self._segments.add(Segment.create(self.directory, offset, self._config, now_ms=now_ms))
         fsync_directory(self.directory)
         self.epochs.clear()
         self.producers.reset((), offset, now_ms=now_ms)
@@ -503,11 +474,11 @@ class Log:
             self._write_checkpoints()
 
     def _rebuild_producers(self, *, now_ms: int) -> None:
-        remove_stray_snapshots(self.directory, self._segments, end=self.log_end_offset)
+        remove_stray_snapshots(self.directory, self._segments.row, end=self.log_end_offset)
         self._snapshot_offset = load_producers(
             self.producers,
             self.directory,
-            self._segments,
+            self._segments.row,
             start=self.log_start_offset,
             end=self.log_end_offset,
             now_ms=now_ms,
@@ -522,8 +493,8 @@ class Log:
             return 0  # in a moment there will be others; the next time will do
         with self._health.guard(f"retention of {self.topic_partition}"):
             count = count_done(
-                self._segments,
-                [*self._bases[1:], self.log_end_offset],
+                self._segments.row,
+                [*self._segments.bases[1:], self.log_end_offset],
                 self._config,
                 log_start_offset=self.log_start_offset,
                 high_watermark=self.high_watermark,
@@ -531,14 +502,14 @@ class Log:
             )
             if count == 0:
                 return 0
-            if count == len(self._segments):
+            if count == len(self._segments.row):
                 self._roll(self.log_end_offset, now_ms=now_ms)
             # The start is moved first: nobody reads what is about to go.
-            self.log_start_offset = max(self.log_start_offset, self._bases[count])
+            self.log_start_offset = max(self.log_start_offset, self._segments.bases[count])
             self.epochs.truncate_from_start(self.log_start_offset)
             self.producers.on_log_start_offset(self.log_start_offset)
             for _ in range(count):
-                self._discard_first(now_ms=now_ms)
+                self._doom(self._segments.drop_first(), now_ms=now_ms)
             fsync_directory(self.directory)
             return count
 
@@ -547,16 +518,10 @@ class Log:
         with self._health.guard(f"deletion in {self.topic_partition}"):
             return self._doomed.remove(now_ms=now_ms)
 
-    def _discard_first(self, *, now_ms: int) -> None:
-        segment = self._segments.pop(0)
-        self._bases.pop(0)
-        self._doom(segment, now_ms=now_ms)
-
     def _discard_last(self, *, now_ms: int) -> None:
-        self._doom(self._drop_last(), now_ms=now_ms)
+        self._doom(self._segments.drop_last(), now_ms=now_ms)
 
     def _doom(self, segment: Segment, *, now_ms: int) -> None:
-        self._forget_sealed(segment)
         self._doomed.add(segment.mark_deleted(), due_ms=now_ms + self._config.file_delete_delay_ms)
         self._doomed.add_snapshot(
             self.directory, segment.base_offset, due_ms=now_ms + self._config.file_delete_delay_ms
@@ -570,8 +535,7 @@ class Log:
         Then ``Swap.sync``, ``retire_swapped``, ``Swap.sync``, ``finish_swap``, ``Swap.sync``.
         """
         with self._health.guard(f"compaction of {self.topic_partition}"):
-            start = bisect_left(self._bases, bases[0])
-            old = self._segments[start : start + len(bases)]
+            old = self._segments.named(bases)
             is_same = [segment.base_offset for segment in old] == list(bases) and self.active not in old
             if generation != self.generation or not is_same:
                 remove_cleaned(self.directory)
@@ -593,19 +557,15 @@ class Log:
         if swap is self._swap:
             with self._health.guard(f"compaction of {self.topic_partition}"):
                 self._finish_swap(swap, now_ms=now_ms)
-        return swap.new in self._segments
+        return swap.new in self._segments.row
 
     def _finish_swap(self, swap: Swap, *, now_ms: int) -> None:
         self._swap = None
         swap.finish()
-        start = bisect_left(self._bases, swap.new.base_offset)
-        until = start + len(swap.old)
-        self._segments[start:until] = [swap.new]
-        self._bases[start:until] = [swap.new.base_offset]
+        self._segments.replace(swap.old, swap.new)
         due_ms = now_ms + self._config.file_delete_delay_ms
         self._doomed.add(swap.retired, due_ms=due_ms)
         for segment in swap.old:
-            self._forget_sealed(segment)
             segment.close()
             if segment is not swap.old[0]:
                 self._doomed.add_snapshot(self.directory, segment.base_offset, due_ms=due_ms)
@@ -637,7 +597,7 @@ class Log:
 
     def abandon(self) -> None:
         """Let go of all files as they are."""
-        for segment in self._segments:
+        for segment in self._segments.row:
             segment.close()
 
     def moved(self, directory: Path) -> None:
@@ -645,31 +605,8 @@ class Log:
         self.directory = directory
         self._doomed.moved(directory)
         self.epochs.moved(directory / LEADER_EPOCH_CHECKPOINT)
-        for segment in self._segments:
+        for segment in self._segments.row:
             segment.moved(directory)
-
-    # ------------------------------------------------------------------ the row of segments
-
-    def _number(self, offset: int) -> int:
-        """The segment that holds ``offset``; the first if it lies before all."""
-        return max(bisect_right(self._bases, offset) - 1, 0)
-
-    def _end_offset(self, number: int) -> int:
-        return self._bases[number + 1] if number + 1 < len(self._bases) else self.log_end_offset
-
-    def _add(self, segment: Segment) -> None:
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
-
-    def _drop_last(self) -> Segment:
-        self._bases.pop()
-        segment = self._segments.pop()
-        self._forget_sealed(segment)
-        return segment
-
-    def _forget_sealed(self, segment: Segment) -> None:
-        if segment in self._sealed:
-            self._sealed.remove(segment)
 
     def _draw_jitter(self) -> None:
         jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)

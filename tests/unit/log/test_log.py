@@ -332,7 +332,7 @@ def test_a_disk_that_cannot_be_read_is_offline(
 ) -> None:
     fill(log, 20)
     found = log.read(0, 100)
-    log._segments[0].txn_index.path.mkdir()  # so that reading it fails
+    log.segments[0].txn_index.path.mkdir()  # so that reading it fails
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", _broken)
         with pytest.raises((StorageError, OSError)):
