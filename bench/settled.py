@@ -1,4 +1,4 @@
-"""``bench/load/broker.py`` with patience, and a pause between making a topic and sending to it.
+"""``bench/load/broker.py`` with patience, and a pause between making a topic and sending to it, on a machine that is settled.
 
 A Kafka 4 tells of a topic before it leads it, and so does one of three that replicate: the load takes the answer to its
 first request for a failure. On a machine that is too busy it takes longer to make a topic than the load waits for one.
@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from bench import machine
 
 LOAD = Path(__file__).parent / "load" / "broker.py"
 PAUSE_S = 2.0
@@ -29,6 +31,7 @@ def main() -> None:
             with suppress(SystemExit):
                 found = leaders(*args)
                 time.sleep(PAUSE_S)
+                machine.settle()
                 return found
         return leaders(*args)
 
