@@ -23,29 +23,27 @@ What the cleaner was at when it died is finished or undone first (``swap``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
+from ottla.log.batches import verified
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochCache
-from ottla.log.files import Health, OpenFile, fsync_directory, read_at, remove_if_there
+from ottla.log.files import Health, fsync_directory, remove_if_there
 from ottla.log.log import LEADER_EPOCH_CHECKPOINT, Log
 from ottla.log.producers import ProducerState, snapshot_path
 from ottla.log.replay import load_producers, marker_of, note_completed, remove_stray_snapshots
-from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Located, Segment, segment_path
+from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Segment, segment_path
 from ottla.log.swap import settle_directory
 from ottla.records import BatchHeader, Codec
-from ottla.records.batch import HEADER_BYTES, MAGIC, Frame
-from ottla.records.errors import RecordsError
-from ottla.records.legacy import SMALLEST_BYTES, check_any, header_at
+from ottla.records.batch import MAGIC
 
 logger = logging.getLogger(__name__)
 
-_CHUNK_BYTES = 1 << 20
 _NEVER = 1 << 63
 
 
@@ -169,28 +167,6 @@ def _end_after_clean_stop(loading: Loading, active: Segment) -> int:
     return active.next_offset()
 
 
-def verified(file: OpenFile, end: int) -> Iterator[Located]:
-    """The whole batches from the start of a file, each with its checksum found right, up to the first that is not."""
-    position, next_offset = 0, -1
-    chunk, chunk_at = b"", 0
-    while end - position >= SMALLEST_BYTES:
-        at = position - chunk_at
-        if at + HEADER_BYTES > len(chunk):
-            chunk, chunk_at, at = read_at(file.fd, _CHUNK_BYTES, position), position, 0
-        header = header_at(chunk, at)
-        if header is None or position + header.size > end or header.base_offset < next_offset:
-            return
-        if at + header.size > len(chunk):
-            chunk, chunk_at, at = read_at(file.fd, max(_CHUNK_BYTES, header.size), position), position, 0
-        try:
-            check_any(chunk, Frame(at, header.size, header.magic, header.base_offset))
-        except RecordsError:
-            return
-        yield Located(position, header)
-        position += header.size
-        next_offset = header.next_offset
-
-
 def _leaves_gap(header: BatchHeader, end: int) -> bool:
     """Whether a cleaner has taken records out of a batch, or batches from before it."""
     if header.magic == MAGIC:
@@ -276,6 +252,7 @@ class _RecoveryPass:
                 lost,
             )
             segment.cut(whole)
+        segment.found.cut(0)  # it was looked at
         segment.seal()
         segment.sync_indexes()
         return end, lost

@@ -13,10 +13,10 @@ way it is one write for a call. The order of the acts is: refuse what is to be r
 and only then believe: producer state, transactions, ``log_end_offset``. If the write fails, the segment is cut back, nothing
 was believed, and the directory is offline.
 
-*Read.* Fetches find batches by their headers and serve the bytes behind them unopened and unchecked, as Kafka does: the
-checksum in them is for whoever uses them, and consumers and followers (``append_as_follower``) both compute it. What opens
-a batch here (recovery, a lookup by time) computes it, too. A header that cannot be one is ``CorruptionError``: what lies
-there is neither served nor passed over. Old formats are in ``records.legacy``.
+*Read.* Fetches find batches by their headers and serve the bytes behind them unopened: what this process has written itself is
+not looked at again, and what was in a file when it was opened is checked when it is read first (``found``). Damage is
+``CorruptionError``: what lies there is neither served nor passed over, and nothing is appended behind an end that is not where it
+was. Consumers and followers (``append_as_follower``) compute checksums themselves. Old formats are in ``records.legacy``.
 
 *Flush.* Appends go into the page cache, and so does everything that a roll writes. With ``flush.messages`` an append that
 makes them full is on disk before it returns. ``flush_due`` says when ``flush.ms`` asks for it, or a sealed segment is not
@@ -41,6 +41,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from ottla.base.errors import CorruptionError
+from ottla.log.batches import Located
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import EpochEndOffset, LeaderEpochCache
@@ -50,7 +52,7 @@ from ottla.log.outcomes import AppendInfo, Fetched, Flush, FoundOffset
 from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
 from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
 from ottla.log.retention import Doomed, count_done
-from ottla.log.segment import Located, Segment
+from ottla.log.segment import Segment
 from ottla.log.segments import LogSegments
 from ottla.log.swap import CLEANED_SUFFIX, Swap, remove_cleaned
 from ottla.log.times import first_at
@@ -108,6 +110,7 @@ class Log:
         self._last_flush_ms = now_ms
         self._doomed = Doomed()
         self._snapshot_offset = snapshot_offset
+        self._told = ""
         # Since the log was opened, for the metrics.
         self.records_in = 0
         self.bytes_in = 0
@@ -233,6 +236,8 @@ class Log:
         for header in headers:
             max_timestamp = max(max_timestamp, header.max_timestamp)
         try:
+            if not self._segments.tail_is_known:
+                self._segments.check_tail(self.log_end_offset)
             if self._segments.row[-1].should_roll(
                 size,
                 max_timestamp=max_timestamp,
@@ -249,6 +254,9 @@ class Log:
             self._segments.row[-1].append(parts, headers)
             for header, marker in zip(headers, markers, strict=True):
                 self._believe(header, marker)
+        except CorruptionError as error:
+            self._tell_of(error)
+            raise
         except OSError as error:
             raise self._health.failed(f"append to {self.topic_partition}", error) from error
         self.log_end_offset = last.next_offset
@@ -259,6 +267,13 @@ class Log:
         completed = self.producers.replay(header, marker)
         if completed is not None:
             note_completed(self.active, self.producers, completed)
+
+    def _tell_of(self, damage: CorruptionError) -> None:
+        """Once, however often it is asked for."""
+        told = str(damage)
+        if told != self._told:
+            self._told = told
+            logger.error("%s: %s", self.topic_partition, told)
 
     # ------------------------------------------------------------------ read
 
@@ -279,6 +294,9 @@ class Log:
             return self._segments.read(
                 offset, max_bytes, upper=upper, log_end_offset=self.log_end_offset, min_one=min_one
             )
+        except CorruptionError as error:
+            self._tell_of(error)
+            raise
         except OSError as error:
             raise self._health.failed(f"read of {self.topic_partition}", error) from error
 

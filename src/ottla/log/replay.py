@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ottla.base.errors import CorruptionError
+from ottla.log.batches import Located
 from ottla.log.files import remove_if_there
 from ottla.log.producers import (
     SNAPSHOT_SUFFIX,
@@ -16,7 +17,7 @@ from ottla.log.producers import (
     decode_snapshot,
     snapshot_path,
 )
-from ottla.log.segment import FileRange, Located, Segment
+from ottla.log.segment import FileRange, Segment
 from ottla.log.txnindex import AbortedTxn
 from ottla.records import EndTransactionMarker
 from ottla.records.control import read_marker

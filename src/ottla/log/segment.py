@@ -18,12 +18,13 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from ottla.base.errors import CorruptionError
 from ottla.base.filebytes import FileBytes
+from ottla.log.batches import Located, scan
 from ottla.log.config import LogConfig
 from ottla.log.files import DELETED_SUFFIX, Health, OpenFile, read_at, remove_if_there, write_at
+from ottla.log.found import Found
 from ottla.log.index import OffsetIndex, TimeIndex, TimestampOffset
 from ottla.log.txnindex import TransactionIndex
 from ottla.records import BatchHeader
@@ -37,15 +38,7 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
-_SCAN_BYTES: Final = 8 << 10
 _RECENT_BATCHES: Final = 64
-
-
-class Located(NamedTuple):
-    """A batch, and where in the file it starts."""
-
-    position: int
-    header: BatchHeader
 
 
 class FileRange(FileBytes):
@@ -76,20 +69,6 @@ def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
     return directory / f"{base_offset:020d}{suffix}"
 
 
-def scan(file: OpenFile, position: int, end: int) -> Iterator[Located]:
-    """The headers from ``position``, where a batch starts, up to ``end``. Bodies are passed over unread."""
-    block, block_at = b"", position
-    while position < end:
-        at = position - block_at
-        if at + HEADER_BYTES > len(block):
-            block, block_at, at = read_at(file.fd, min(_SCAN_BYTES, end - position), position), position, 0
-        header = header_at(block, at)
-        if header is None or position + header.size > end:
-            raise CorruptionError(f"{file.path}: no batch at {position}")
-        yield Located(position, header)
-        position += header.size
-
-
 class Segment:
     """One segment. Its methods raise ``OSError``; what that means is for the log to say."""
 
@@ -98,6 +77,7 @@ class Segment:
         self.base_offset = base_offset
         self._ending = ending
         self.size = 0
+        self.found = Found(0)
         self.offset_index = OffsetIndex(self._path(INDEX_SUFFIX), base_offset, config.segment_index_bytes)
         self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, config.segment_index_bytes)
         self.txn_index = TransactionIndex(self._path(TXN_INDEX_SUFFIX))
@@ -130,6 +110,7 @@ class Segment:
         """A segment that was closed cleanly, or is about to be recovered."""
         segment = cls(directory, base_offset, config, ending)
         segment.size = segment._path(LOG_SUFFIX).stat().st_size
+        segment.found = Found(segment.size)
         return segment
 
     def activate(self, *, now_ms: int) -> None:
@@ -150,9 +131,10 @@ class Segment:
             self.time_index.maybe_append(*largest)
         for index in (self.offset_index, self.time_index):
             index.trim()
-        if self._config.preallocate:
+        if os.fstat(self.file.fd).st_size > self.size:
+            # It was preallocated, whatever the setting says by now, and where it ends is known by its size alone.
             os.ftruncate(self.file.fd, self.size)
-            os.fsync(self.file.fd)  # where it ends is known by its size alone
+            os.fsync(self.file.fd)
         self._forget_recent()
 
     def configure(self, config: LogConfig) -> None:
@@ -259,6 +241,7 @@ class Segment:
         if located is not None:
             cut = FileRange(self.file, located.position, located.header.size).read()
             self.size = located.position
+            self.found.cut(self.size)
             os.ftruncate(self.file.fd, self.size)
             # On disk before anything else is written: batches of equal size would line up with what comes back.
             os.fsync(self.file.fd)
@@ -291,6 +274,7 @@ class Segment:
     def cut(self, size: int) -> None:
         """Shorten the file for good, in recovery."""
         self.size = size
+        self.found.cut(size)
         os.ftruncate(self.file.fd, size)
         os.fsync(self.file.fd)
 

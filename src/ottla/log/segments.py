@@ -12,9 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+from ottla.base.errors import CorruptionError
+from ottla.log.batches import Located
 from ottla.log.files import Health
 from ottla.log.outcomes import Fetched
-from ottla.log.segment import FileRange, Located, Segment
+from ottla.log.segment import FileRange, Segment
 from ottla.log.txnindex import AbortedTxn
 
 
@@ -26,6 +28,7 @@ class LogSegments:
         self.bases = [segment.base_offset for segment in segments]
         self.sealed: list[Segment] = []
         """Since the last flush, so perhaps not on disk as they are."""
+        self.tail_is_known = False
         self._health = health
 
     @property
@@ -73,6 +76,8 @@ class LogSegments:
         length = min(wanted, size - located.position)
         if length < located.header.size:
             return Fetched(None, located.header.base_offset)  # part of a batch is of no use to anyone
+        if located.position < segment.found.end:
+            length = _sound(segment, located, length, end)
         found = FileRange(segment.file, located.position, length, self._health)
         return Fetched(found, end, segment if located.position + length < size else None)
 
@@ -86,6 +91,14 @@ class LogSegments:
                 if aborted.last_stable_offset >= upper_bound:
                     return found
         return found
+
+    def check_tail(self, log_end_offset: int) -> None:
+        """Before the first append behind what was found: it ends where the log is said to end, and with a whole batch."""
+        end = self.active.next_offset()
+        if end != log_end_offset:
+            path = self.active.file.path
+            raise CorruptionError(f"{path}: it does not end at offset {log_end_offset}, as it did when it was closed")
+        self.tail_is_known = True
 
     def batches(self, offset: int) -> Iterator[Located]:
         """The headers of all batches that reach ``offset`` or lie behind it."""
@@ -123,3 +136,13 @@ class LogSegments:
     def forget_sealed(self, segment: Segment) -> None:
         if segment in self.sealed:
             self.sealed.remove(segment)
+
+
+def _sound(segment: Segment, located: Located, length: int, behind: int) -> int:
+    """How many of the ``length`` bytes that were in the file when it was opened may be served."""
+    start = located.position
+    first_end = start + located.header.size
+    sound_to = segment.found.sound_to(segment.file, start, start + length, first_end=first_end, behind=behind)
+    if sound_to == start:
+        raise CorruptionError(f"{segment.file.path}: the batch at byte {start} is damaged")
+    return sound_to - start

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ottla.log.batches import scan
 from ottla.log.files import DELETED_SUFFIX, TEMPORARY_SUFFIX, OpenFile, fsync_directory, remove_if_there
-from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Segment, scan
+from ottla.log.segment import LOG_SUFFIX, SUFFIXES, Segment
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"

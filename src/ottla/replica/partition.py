@@ -140,7 +140,7 @@ class Partition:
             raise NotLeaderError(f"{self.where}: broker {self.leader} leads")
 
     def check_epoch(self, epoch: int) -> None:
-        if epoch not in (NO_EPOCH, self.leader_epoch):
+        if epoch >= 0 and epoch != self.leader_epoch:  # a negative one says that it is not known, as with Kafka
             if epoch < self.leader_epoch:
                 raise FencedLeaderEpochError(f"{self.where}: epoch {epoch} is over, this is {self.leader_epoch}")
             raise UnknownLeaderEpochError(f"{self.where}: epoch {epoch} is not known here, this is {self.leader_epoch}")

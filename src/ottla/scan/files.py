@@ -17,9 +17,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
+from ottla.log.batches import scan
 from ottla.log.files import OpenFile, read_at
 from ottla.log.inspect import PartitionFiles, find_partitions, read_partition, read_time_index
-from ottla.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, scan
+from ottla.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ottla.log.txnindex import TransactionIndex
 from ottla.records.batch import MAGIC, frames
 from ottla.records.errors import RecordsError

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.log import LogConfig, LogDirectory, TopicPartition
+from ottla.log.batches import verified
 from ottla.log.checkpoints import (
     encode_topic_id,
     read_clean_shutdown,
@@ -21,7 +22,6 @@ from ottla.log.checkpoints import (
     write_offsets,
 )
 from ottla.log.index import OffsetPosition
-from ottla.log.loader import verified
 from ottla.log.log import Log
 from ottla.log.producers import decode_snapshot, encode_snapshot
 from ottla.log.txnindex import AbortedTxn

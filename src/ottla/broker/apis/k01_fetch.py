@@ -13,7 +13,7 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from typing import Final
 
-from ottla.base.errors import Error
+from ottla.base.errors import CorruptionError, Error
 from ottla.broker.api import Answer, Handler, Operation, Parked, Resource
 from ottla.broker.context import Context
 from ottla.broker.errors import error_code
@@ -347,7 +347,8 @@ class _Fetch:
         )
 
     def _refused(self, name: str, index: int, error: Error) -> PartitionData:
-        code = error_code(error)
+        # Clients ask again and again behind a storage error; what is damaged stays so, and they tell it to who uses them.
+        code = ErrorCode.CORRUPT_MESSAGE if isinstance(error, CorruptionError) else error_code(error)
         self._ctx.services.dispatch.tallies.fetch_refused(name, code)
         data = PartitionData(
             partition_index=index,
@@ -391,24 +392,24 @@ def _unreadable(key: Key) -> PartitionData:
 
 
 def _diverged(partition: Partition, end: EpochEndOffset) -> PartitionData:
-    return PartitionData(
-        partition_index=partition.where.partition,
-        high_watermark=partition.log.high_watermark,
-        last_stable_offset=partition.log.last_stable_offset,
-        log_start_offset=partition.log.log_start_offset,
-        diverging_epoch=Diverging(epoch=end.leader_epoch, end_offset=end.end_offset),
-        aborted_transactions=None,
-    )
+    data = _without_records(partition)
+    data.diverging_epoch = Diverging(epoch=end.leader_epoch, end_offset=end.end_offset)
+    return data
 
 
 def _elsewhere(partition: Partition, broker_id: int) -> PartitionData:
     """Another replica is nearer: there is nothing here for this consumer."""
+    data = _without_records(partition)
+    data.preferred_read_replica = broker_id
+    return data
+
+
+def _without_records(partition: Partition) -> PartitionData:
     return PartitionData(
         partition_index=partition.where.partition,
         high_watermark=partition.log.high_watermark,
         last_stable_offset=partition.log.last_stable_offset,
         log_start_offset=partition.log.log_start_offset,
-        preferred_read_replica=broker_id,
         aborted_transactions=None,
     )
 

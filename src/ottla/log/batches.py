@@ -1,0 +1,59 @@
+"""The batches in a file, one behind the other: found by their headers, or with their checksums found right as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ottla.base.errors import CorruptionError
+from ottla.log.files import OpenFile, read_at
+from ottla.records import BatchHeader
+from ottla.records.batch import HEADER_BYTES, Frame
+from ottla.records.errors import RecordsError
+from ottla.records.legacy import SMALLEST_BYTES, check_any, header_at
+
+_SCAN_BYTES: Final = 8 << 10
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class Located(NamedTuple):
+    """A batch, and where in the file it starts."""
+
+    position: int
+    header: BatchHeader
+
+
+def scan(file: OpenFile, position: int, end: int) -> Iterator[Located]:
+    """The headers from ``position``, where a batch starts, up to ``end``. Bodies are passed over unread."""
+    block, block_at = b"", position
+    while position < end:
+        at = position - block_at
+        if at + HEADER_BYTES > len(block):
+            block, block_at, at = read_at(file.fd, min(_SCAN_BYTES, end - position), position), position, 0
+        header = header_at(block, at)
+        if header is None or position + header.size > end:
+            raise CorruptionError(f"{file.path}: no batch at {position}")
+        yield Located(position, header)
+        position += header.size
+
+
+def verified(file: OpenFile, end: int, *, position: int = 0) -> Iterator[Located]:
+    """The whole batches from ``position`` on, each with its checksum found right, up to the first that is not."""
+    next_offset = -1
+    chunk, chunk_at = b"", position
+    while end - position >= SMALLEST_BYTES:
+        at = position - chunk_at
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_at, at = read_at(file.fd, _CHUNK_BYTES, position), position, 0
+        header = header_at(chunk, at)
+        if header is None or position + header.size > end or header.base_offset < next_offset:
+            return
+        if at + header.size > len(chunk):
+            chunk, chunk_at, at = read_at(file.fd, max(_CHUNK_BYTES, header.size), position), position, 0
+        try:
+            check_any(chunk, Frame(at, header.size, header.magic, header.base_offset))
+        except RecordsError:
+            return
+        yield Located(position, header)
+        position += header.size
+        next_offset = header.next_offset
