@@ -177,7 +177,7 @@ def test_a_topic_that_was_made_anew_is_told_of_or_read_from_its_beginning(
     wait_until(lambda: gone.reportLatestOffset() == {} or None, timeout_s=60, what=f"{topic} is gone")
     with pytest.raises(DataLossError, match=f"partition {topic}-0 is not there any more"):
         strict.next()
-    cluster.create(topic)
+    cluster.create(topic, anew=True)
     produce(cluster, topic, range(100, 104))
     with pytest.raises(DataLossError, match=f"{topic}-0 ends at offset 4, though all before 10 was read"):
         strict.next()

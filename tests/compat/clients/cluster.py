@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -25,10 +26,25 @@ class Cluster:
     broker_id: int
     data: Path
 
-    def create(self, topic: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> None:
-        """A topic for a client that is not asked to make it; all its partitions have leaders."""
+    def create(
+        self, topic: str, *, partitions: int = 1, config: dict[str, str] | None = None, anew: bool = False
+    ) -> None:
+        """A topic for a client that is not asked to make it; all its partitions have leaders.
+
+        ``anew``: there was one of that name, and Kafka does not list it any more while it is still deleting it.
+        """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(timeout=120)
+
+        def made() -> bool:
+            try:
+                admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(timeout=120)
+            except KafkaException as error:
+                if anew and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return False
+                raise
+            return True
+
+        wait_until(made, timeout_s=120, what=f"{topic} is made")
 
         def led() -> bool:
             known = admin.list_topics(topic, timeout=120).topics[topic].partitions
