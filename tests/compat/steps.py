@@ -295,13 +295,17 @@ class Generator:
         """To its session again, and then its watches again, as clients do."""
         if self.random.random() < 0.5 and slot in self.dropped:
             self.dropped.discard(slot)
-            return Connect(slot, "again")
+            return self.again(slot)
         other = (slot + 1) % SLOTS
         if other in self.dropped:
             self.dropped.discard(slot)
-            return Connect(slot, "again")
+            return self.again(slot)
         self.slot = other
         return Send(other, (self.request(),))
+
+    def again(self, slot: int) -> Connect:
+        """To its session, with a timeout of its own each time; none is shorter than a run takes on a busy machine."""
+        return Connect(slot, "again", self.random.choice((100_000, 90_000, 70_000, 2**31 - 1)))
 
     def request(self) -> Request:
         return self.random.choices(self._functions, self._weights)[0]()

@@ -46,6 +46,7 @@ WRITES = frozenset(
         OpCode.CLOSE_SESSION,
     }
 )
+TIMEOUTS_MS = (1000, 1500, 3000)
 HOP_SHARE = 0.03
 """How often, of all the times it could ask for something, a client changes servers instead."""
 
@@ -87,7 +88,7 @@ class SimClient:
     def _new_session(self) -> None:
         self._session_id = 0
         self._password = bytes(16)
-        self._timeout_ms = self._rng.choice((1000, 1500, 3000))
+        self._timeout_ms = self._rng.choice(TIMEOUTS_MS)
         self._last_zxid = 0
         self._write_zxid = 0
         self._watching = Watching(self._truth)
@@ -102,6 +103,8 @@ class SimClient:
     def _connect(self) -> None:
         server = self._rng.choice(self._world.servers)
         self._conns += 1
+        if self._session_id and self._rng.random() < 0.3:
+            self._timeout_ms = self._rng.choice(TIMEOUTS_MS)  # as another program does that was handed the session
         first = connect_frame(
             last_zxid=self._last_zxid,
             timeout_ms=self._timeout_ms,

@@ -116,7 +116,8 @@ class Conn:
     def write(self, data: bytes) -> None:
         if not self._answered and self._handle is not None:
             self._answered = True
-            self.server.heard_from(self._handle.session_id)  # a session is heard of when it opens, too
+            # A session is heard of when it opens, too.
+            self.server.heard_from(self._handle.session_id, agreed_ms=self._handle.timeout_ms)
         self.server.outbox.append((self.number, self, data))
 
     def close(self) -> None:

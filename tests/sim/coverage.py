@@ -35,6 +35,7 @@ EXPECTED = frozenset(
         "session closed by its client",
         "session expired",
         "session moved to another server",
+        "session reattached with another timeout",
         "session refused: the server lags behind its client",
         "snapshot written while transactions went on",
         "sync answered by a follower",

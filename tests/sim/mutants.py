@@ -286,6 +286,17 @@ def z9_ephemeral_outlives_session() -> AbstractContextManager[object]:
 
 
 @mutant
+def z9_old_timeout_kept() -> AbstractContextManager[object]:
+    """A client that comes back is told another timeout than the leader goes by."""
+    reattach = SessionTracker.reattach
+
+    def keeping(self: SessionTracker, session_id: int, owner: int, timeout_ms: int) -> bool:
+        return reattach(self, session_id, owner, self._timeouts.get(session_id, timeout_ms))
+
+    return patch.object(SessionTracker, "reattach", keeping)
+
+
+@mutant
 def z10_multi_not_undone() -> AbstractContextManager[object]:
     return patch.object(prep.Prep, "_roll_back", lambda _self, _mark, _step: None)
 

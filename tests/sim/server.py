@@ -186,7 +186,7 @@ class Server:
             for session_id in message.session_ids:
                 self.heard_from(session_id)
         elif isinstance(message, Revalidate):
-            self.heard_from(message.session_id)
+            self.heard_from(message.session_id, agreed_ms=message.timeout_ms)
         self.member.on_message(link, message)
 
     def on_stream(self, link: int, stream: Stream) -> None:
@@ -194,5 +194,6 @@ class Server:
         self.world.checks.installed(self, tree)
         self.member.on_snapshot(link, stream.zxid, tree)
 
-    def heard_from(self, session_id: int) -> None:
-        self.world.checks.sessions.heard(self, session_id)
+    def heard_from(self, session_id: int, *, agreed_ms: int | None = None) -> None:
+        """A session's client spoke, and if it came back, this timeout holds from now on."""
+        self.world.checks.sessions.heard(self, session_id, agreed_ms)

@@ -48,13 +48,16 @@ class SessionChecks:
         if term is not None:
             term.resumed_ms = server.clock.true_ms()
 
-    def heard(self, server: Server, session_id: int) -> None:
+    def heard(self, server: Server, session_id: int, agreed_ms: int | None) -> None:
         term = self._terms.get(server.server_id)
         upstream = server.member.frontend.upstream
         if term is None or session_id not in term.heard_ms:
             return
         if isinstance(upstream, LeaderUpstream) and session_id not in upstream.tracker._closing:
             term.heard_ms[session_id] = server.clock.true_ms()
+            if agreed_ms not in (None, term.timeouts[session_id]):
+                self._hit("session reattached with another timeout")
+                term.timeouts[session_id] = agreed_ms
 
     def stepped(self, server: Server) -> None:
         upstream = server.member.frontend.upstream

@@ -356,7 +356,7 @@ class Member:
                 self.network.send(link, SyncPoint(message.session_id, message.cxid, upstream.sync_point()))
             case Revalidate():
                 self.stats.learners_revalidated += 1
-                valid = upstream.tracker.reattach(message.session_id, message.owner) is not None
+                valid = upstream.tracker.reattach(message.session_id, message.owner, message.timeout_ms)
                 self.network.send(link, Revalidated(message.session_id, valid))
             case Touch():
                 for session_id in message.session_ids:

@@ -40,6 +40,8 @@ class Revalidate(NamedTuple):
 
     session_id: int
     owner: int
+    timeout_ms: int
+    """What the server and the client have agreed on this time."""
 
 
 class Revalidated(NamedTuple):

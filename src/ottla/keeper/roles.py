@@ -62,7 +62,7 @@ class LearnerUpstream:
         self._send(SyncAsk(session_id, cxid))
 
     def revalidate(self, session_id: int, timeout_ms: int) -> None:
-        self._send(Revalidate(session_id, self._server_id))
+        self._send(Revalidate(session_id, self._server_id, timeout_ms))
 
 
 class LeaderUpstream:
@@ -130,7 +130,7 @@ class LeaderUpstream:
 
     def revalidate(self, session_id: int, timeout_ms: int) -> None:
         self.tracker.at(int(self._clock.monotonic() * 1000))
-        self._on_revalidated(session_id, self.tracker.reattach(session_id, self._server_id) is not None)
+        self._on_revalidated(session_id, self.tracker.reattach(session_id, self._server_id, timeout_ms))
 
     def applied(self, txn: Txn) -> None:
         if txn.type == OpCode.CLOSE_SESSION:

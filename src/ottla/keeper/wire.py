@@ -157,7 +157,7 @@ _FIXED: dict[type, tuple[Kind, Struct]] = {
     SnapshotEnd: (Kind.SNAPSHOT_END, Struct(">B")),
     SyncAsk: (Kind.SYNC_ASK, Struct(">Bqi")),
     SyncPoint: (Kind.SYNC_POINT, Struct(">Bqiq")),
-    Revalidate: (Kind.REVALIDATE, Struct(">Bqq")),
+    Revalidate: (Kind.REVALIDATE, Struct(">Bqqi")),
     Revalidated: (Kind.REVALIDATED, Struct(">Bq?")),
 }
 """Messages that are a fixed run of fields, in their order."""

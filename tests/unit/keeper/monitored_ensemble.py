@@ -23,6 +23,7 @@ from ottla.keeper.proto.txns import Entry
 from ottla.keeper.quorum.history import Recent
 from ottla.keeper.quorum.messages import Notification
 from ottla.keeper.server.clients import Client
+from ottla.keeper.server.sessions import password_of
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.shell import options_of
 
@@ -211,7 +212,10 @@ class Person:
 
     _port = 47000
 
-    def __init__(self, ensemble: Ensemble, server: Server) -> None:
+    def __init__(
+        self, ensemble: Ensemble, server: Server, *, timeout_ms: int = 20_000, back: Client | None = None
+    ) -> None:
+        """``back``: who it was on another connection, whose session it takes up again."""
         Person._port += 1
         self.ensemble = ensemble
         self.frontend = server.member.frontend
@@ -221,9 +225,9 @@ class Person:
         hello = bytearray()
         put_int(hello, 0)
         put_long(hello, 0)
-        put_int(hello, 20_000)
-        put_long(hello, 0)
-        put_buffer(hello, bytes(16))
+        put_int(hello, timeout_ms)
+        put_long(hello, back.session_id if back is not None else 0)
+        put_buffer(hello, password_of(back.session_id) if back is not None else bytes(16))
         put_boolean(hello, value=True)
         self._say(bytes(hello))
 

@@ -6,7 +6,8 @@ expired, by monotonic time, at the first tick boundary after its timeout, so nev
 A new leader gives every session its whole timeout again.
 
 A session is attached to one server at a time, its *owner*. A request that reaches the leader through another one
-came over a connection the client has left, and gets SESSION_MOVED.
+came over a connection the client has left, and gets SESSION_MOVED. Whoever attaches it agrees on a timeout with its
+client anew, which holds from then on; a new leader begins with those that the sessions were created with.
 """
 
 from __future__ import annotations
@@ -80,12 +81,13 @@ class SessionTracker:
         self._expiry.update(session_id, timeout_ms, self._now_ms)
         return True
 
-    def reattach(self, session_id: int, owner: int) -> int | None:
-        """A client came back through ``owner``; the session's timeout, or None if it is no more."""
-        if not self.touch(session_id):
-            return None
+    def reattach(self, session_id: int, owner: int, timeout_ms: int) -> bool:
+        """A client came back through ``owner``, with this timeout from now on; False if its session is no more."""
+        if session_id not in self._timeouts or session_id in self._closing:
+            return False
+        self._track(session_id, timeout_ms)
         self._owners[session_id] = owner
-        return self._timeouts[session_id]
+        return True
 
     def check(self, session_id: int, owner: int) -> None:
         if owner == NOBODY:
