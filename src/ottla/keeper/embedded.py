@@ -4,7 +4,10 @@
         client = KazooClient(keeper.address)
 
 It runs on a loop in a thread of its own and is the same server as ``ottla keeper``: same ports, same files, same
-guarantees. Without a data directory it keeps its data in a temporary one that goes with it.
+guarantees. Without a data directory it keeps its data in a temporary one, which goes when it stops.
+
+It may be started again once it has stopped. If its disk fails it ends by itself, as ``ottla keeper`` does, and says so
+in ``failed``.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import shutil
 import tempfile
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,22 +38,32 @@ class Keeper:
                 self._temporary = data_dir = tempfile.mkdtemp(prefix="ottla-keeper-")
             config = KeeperConfig(data_dir=Path(data_dir), client_port=port, tick_time_ms=2000)
         self.config = config
-        self._ready: Future[KeeperServer] = Future()
+        self.failed = False
+        """Whether the server has ended by itself."""
+        self._ready: Future[int] = Future()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
 
     def start(self) -> Self:
         """Start serving; returns once the port is open. Raises what kept it from starting."""
+        assert self._thread is None, "started already; stop it first"
+        self.failed = False
+        self._ready = Future()
         self._thread = threading.Thread(target=self._run, name="ottla-keeper", daemon=True)
         self._thread.start()
-        self._ready.result()
+        try:
+            self._ready.result()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
         """Stop serving and wait until everything is on disk. Harmless when it does not run."""
         if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            with suppress(RuntimeError):  # it has just ended by itself
+                self._loop.call_soon_threadsafe(self._stopping.set)
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -58,7 +72,9 @@ class Keeper:
 
     @property
     def port(self) -> int:
-        return self._ready.result().client_port
+        """The port for clients; of a keeper that has stopped, the one it had."""
+        assert self._ready.done(), "not started yet"
+        return self._ready.result()
 
     @property
     def address(self) -> str:
@@ -79,7 +95,6 @@ class Keeper:
         uvloop.run(self._serve())
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         server = KeeperServer(self.config)
         try:
@@ -87,7 +102,12 @@ class Keeper:
         except Exception as e:  # noqa: BLE001
             self._ready.set_exception(e)
             return
-        self._ready.set_result(server)
-        await self._stopping.wait()
+        self._loop = asyncio.get_running_loop()
+        self._ready.set_result(server.client_port)
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._stopping, server.failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
         self._loop = None
+        self.failed = server.failed.is_set()
         await server.stop()
