@@ -51,7 +51,7 @@ Each of these is warned of once. So is a key that is not known at all.
 {inert}
 ## Refused
 
-Each of these would be believed to protect something; `false` is accepted.
+Each of these would be believed to protect something, or to say what the data means; `false` is accepted.
 
 {unmet}"""
 
@@ -123,7 +123,7 @@ def _synonyms(key: ConfigKey) -> str:
 
 def pages() -> dict[Path, str]:
     """Every made page with its text."""
-    inert = "".join(f"- `{key}{'*' if key[-1] == '.' else ''}`: {reason}.\n" for key, reason in INERT.items())
+    inert = "".join(f"- `{key}{'*' if key[-1] in '._' else ''}`: {reason}.\n" for key, reason in INERT.items())
     unmet = "".join(f"- `{key}={value}`: {reason}.\n" for key, (value, reason) in UNMET.items())
     settings = KEEPER_CONFIG.format(table=markdown(KeeperConfig), inert=inert, unmet=unmet)
     return {

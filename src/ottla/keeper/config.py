@@ -5,7 +5,8 @@ or without its ``zookeeper.`` prefix. Three kinds of keys are not declared below
 
 - ``server.N`` lines, read by ``ottla.keeper.peers``;
 - keys of ZooKeeper that change nothing here (``INERT``), and keys that nobody knows: each is warned of once;
-- keys that would promise what is not done here, such as encryption between servers (``UNMET``): refused.
+- keys that would promise what is not done here, such as encryption between servers (``UNMET``): refused, unless they
+  switch it off.
 
 ``from_file`` reads all of that and looks at the data directory; the constructor is for an embedded keeper. Both hold
 the same rules, and neither creates anything.
@@ -34,48 +35,119 @@ SERVER_ID_MAX: Final = 255
 PROMETHEUS_PORT: Final = 7000
 _SNAPSHOTS_MIN: Final = 3
 _UNSET: Final = -1
+_NO_PORT: Final = -1
+_UNCHOSEN_PORT: Final = -2
+_INT_MAX: Final = (1 << 31) - 1
+_MAX_TIMEOUT_TICKS: Final = 20
+_DIGEST_ALGORITHMS: Final = {
+    "sha1": "sha1", "sha-1": "sha1", "sha-224": "sha224", "sha-256": "sha256", "sha-384": "sha384", "sha-512": "sha512",
+    "sha3-224": "sha3_224", "sha3-256": "sha3_256", "sha3-384": "sha3_384", "sha3-512": "sha3_512", "md5": "md5",
+}  # fmt: skip
+"""Java's names, which the setting goes by, and Python's."""
 
-# Known to ZooKeeper, without effect here. A name that ends in a dot stands for all keys that start with it.
+# Known to ZooKeeper, without effect here. A name that ends in a dot or an underscore stands for all keys that start with it.
 INERT: Final = {
+    "allowSaslFailedClients": "there is no SASL",
     "admin.": "there is no admin server; the four-letter words and the metrics say the same",
     "authProvider.": "the schemes world, auth, digest, ip and super are built in, and no other can be added",
+    "bitHashCacheSize": "there is one way to keep watches",
+    "client.portUnification": "there is no TLS",
+    "clientTcpKeepAlive": "dead peers are noticed by their silence",
     "closeSessionTxn.enabled": "a closed session always records the nodes it deletes",
     "commitProcessor.": "there is no such pool of threads",
+    "connection_throttle_": "connections are not throttled; maxClientCnxns and maxCnxns bound how many there are",
     "connectToLearnerMasterLimit": "a follower connects within initLimit",
+    "cnxTimeout": "a server that does not answer is left for the next",
     "datadir.autocreate": "the data directory is always made",
+    "db.autocreate": "a server without data never outvotes one that has some",
     "digest.enabled": "transactions always carry a digest of the tree",
     "electionAlg": "there is one election algorithm",
     "electionPortBindRetry": "there is one way to open a port",
+    "enableEagerACLCheck": "ACLs are checked by the leader, in the order of the writes",
+    "fastleader.": "elections have a pace of their own",
     "flushDelay": "writes are grouped by what is waiting, not by time",
     "forceSync": "what is acknowledged is always on disk",
+    "intBufferStartingSizeBytes": "buffers grow as they are needed",
+    "java.security.": "there is no JVM",
+    "jute.maxbuffer.extrasize": "what servers tell each other has a limit of its own",
     "jvm.pause.": "there is no JVM",
+    "kerberos.": "there is no SASL",
+    "largeRequestMaxBytes": "large requests are not counted together; jute.maxbuffer bounds each",
+    "largeRequestThreshold": "large requests are not counted together; jute.maxbuffer bounds each",
+    "leader.closeSocketAsync": "closing a connection holds up nobody",
+    "leader.maxConcurrentDiffSyncs": "followers are brought up to date as they come",
+    "leader.maxConcurrentSnapSyncs": "followers are brought up to date as they come",
+    "leader.maxConcurrentSnapshots": "followers are brought up to date as they come",
+    "leader.maxConcurrentSnapshotTimeout": "followers are brought up to date as they come",
+    "leader.maxTimeToWaitForEpoch": "a leader gives up after initLimit",
+    "leader.snapPingIntervalInSeconds": "sending a snapshot holds up nobody",
+    "learner.": "there is one way to talk to the leader",
+    "letAnySaslUserDoX": "there is no SASL",
     "leader.nodelay": "connections never delay small packets",
     "follower.nodelay": "connections never delay small packets",
     "localSessionsEnabled": "every session is global",
     "localSessionsUpgradingEnabled": "every session is global",
     "log.dir": "logs go to standard error",
     "maxBatchSize": "writes are grouped by what is waiting",
+    "maxConcurrentSnapSyncs": "followers are brought up to date as they come",
+    "maxInProcessingDeadWatchers": "there is one way to keep watches",
+    "maxWriteQueuePollTime": "writes are grouped by what is waiting, not by time",
     "maxResponseCacheSize": "replies are not cached",
     "maxGetChildrenResponseCacheSize": "replies are not cached",
     "metricsProvider.exportJvmInfo": "there is no JVM",
+    "messageTracker.": "messages between servers are not kept",
+    "metricsProvider.maxQueueSize": "there is no such queue",
+    "metricsProvider.numWorkerThreads": "there is no such pool of threads",
+    "multiAddress.reachabilityCheck": "a server has one address",
     "netty.": "there is one way to serve connections",
+    "nio.directBufferBytes": "buffers grow as they are needed",
+    "nio.numSelectorThreads": "there is no such pool of threads",
+    "nio.numWorkerThreads": "there is no such pool of threads",
+    "nio.shutdownTimeout": "there is no such pool of threads",
+    "observer.": "an observer comes back as a follower does",
+    "observerMasterPort": "observers are served by the leader",
+    "pathStats.": "statistics by path are not kept",
     "portUnification": "there is no TLS",
+    "quorum.auth.": "there is no SASL",
+    "quorum.auth.kerberos.": "there is no SASL",
+    "quorumCnxnTimeoutMs": "a server that does not answer is left for the next",
     "quorum.cnxn.threads.size": "there is no such pool of threads",
+    "request_stale_": "every request that was read is answered",
+    "request_throttle_": "requests are not throttled; globalOutstandingLimit bounds how many are in work",
+    "request_throttler.": "requests are not throttled; globalOutstandingLimit bounds how many are in work",
+    "requireKerberosConfig": "there is no SASL",
     "root.logger": "logs go to standard error",
+    "sasl.": "there is no SASL",
+    "SASLAuthenticationProvider.": "there is no SASL",
     "secureClientPort": "there is no TLS, and this port stays closed",
     "secureClientPortAddress": "there is no TLS",
     "serverCnxnFactory": "there is one way to serve connections",
+    "serializeLastProcessedZxid.enabled": "snapshots are named by the zxid they begin at",
+    "snapshot.compression.method": "snapshots are written plain; those in gz are read",
+    "snapshotSizeFactor": "a follower is brought up to date from memory or by a snapshot",
     "ssl.": "there is no TLS",
+    "sslQuorumReloadCertFiles": "there is no TLS",
+    "superUser": "there is no SASL",
     "syncEnabled": "observers always keep what they learn on disk",
     "tcpKeepAlive": "dead peers are noticed by their silence",
+    "throttled_op_wait_time": "requests are not throttled; globalOutstandingLimit bounds how many are in work",
     "version": "the membership is fixed",
+    "watcherCleanIntervalInSeconds": "there is one way to keep watches",
+    "watcherCleanThreadsNum": "there is one way to keep watches",
+    "watcherCleanThreshold": "there is one way to keep watches",
     "watchManagerName": "there is one way to keep watches",
+    "X509AuthenticationProvider.": "there is no TLS",
 }
 
 # Each of these would be believed to protect something, or to change who decides; ignoring it would be a lie.
+# The value says what is refused: "true", or for a text "...", anything at all.
 UNMET: Final = {
+    "audit.enable": ("true", "there is no audit log yet"),
+    "emulate353TTLNodes": ("true", "nodes with a time to live of ZooKeeper 3.5.3 are not read"),
     "enforce.auth.enabled": ("true", "clients cannot be made to authenticate yet"),
+    "enforce.auth.schemes": ("...", "clients cannot be made to authenticate yet"),
     "fips-mode": ("true", "there is no TLS yet"),
+    "IPAuthenticationProvider.usexforwardedfor": ("true", "clients have the address that they connect from"),
     "multiAddress.enabled": ("true", "a server has one address"),
     "quorum.auth.enableSasl": ("true", "servers do not authenticate each other yet"),
     "quorum.auth.learnerRequireSasl": ("true", "servers do not authenticate each other yet"),
@@ -92,7 +164,7 @@ class KeeperConfig:
     # fmt: off
     data_dir: Path = path("dataDir", doc="Where snapshots live, and `myid`.")
     data_log_dir: Path = path("dataLogDir", derived_from="dataDir", doc="Where the transaction log lives; a disk of its own makes writes faster.")
-    tick_time_ms: int = integer("tickTime", 3000, at_least=1, doc="Length of a tick in milliseconds, the unit of the limits below.")
+    tick_time_ms: int = integer("tickTime", 3000, at_least=1, at_most=_INT_MAX // _MAX_TIMEOUT_TICKS, doc="Length of a tick in milliseconds, the unit of the limits below.")
     init_limit: int = integer("initLimit", 10, at_least=1, doc="Ticks that a follower may take to connect to a leader and to catch up.")
     sync_limit: int = integer("syncLimit", 5, at_least=1, doc="Ticks of silence after which leader and follower give each other up.")
     client_port: int = integer("clientPort", _UNSET, at_least=0, at_most=PORT_MAX, shown_default="required", doc="Port for clients; 0 takes a free one. May be given in the `server.N` line instead.")
@@ -102,7 +174,7 @@ class KeeperConfig:
     max_cnxns: int = integer("maxCnxns", 0, at_least=0, doc="Connections in all; 0 for any number.")
     sessionless_timeout_ms: int = integer("nio.sessionlessCnxnTimeout", 10_000, at_least=1, doc="How long a connection may take to open its session.")
     min_session_timeout_ms: int = integer("minSessionTimeout", _UNSET, at_least=1, shown_default="2 × tickTime", doc="Shortest session timeout that a client is granted.")
-    max_session_timeout_ms: int = integer("maxSessionTimeout", _UNSET, at_least=1, shown_default="20 × tickTime", doc="Longest session timeout that a client is granted.")
+    max_session_timeout_ms: int = integer("maxSessionTimeout", _UNSET, at_least=1, shown_default=f"{_MAX_TIMEOUT_TICKS} × tickTime", doc="Longest session timeout that a client is granted.")
     global_outstanding_limit: int = integer("globalOutstandingLimit", 1000, at_least=1, doc="Requests in work over all connections, beyond which no more are read.")
     jute_max_buffer: int = integer("jute.maxbuffer", 0xFFFFF, at_least=1024, doc="Longest request in bytes, and so the largest node.")
     peer_type: str = choice("peerType", "participant", "observer", default="participant", doc="Whether this server votes; the `server.N` line has the last word.")
@@ -122,13 +194,15 @@ class KeeperConfig:
     four_letter_words: tuple[str, ...] = listing("4lw.commands.whitelist", ("srvr",), doc="Four-letter words that are answered; `*` for all.")
     skip_acl: bool = boolean("skipACL", default=False, yes_no=True, doc="Whether to check no ACL at all.")
     super_digest: str = text("DigestAuthenticationProvider.superDigest", secret=True, doc="`super:` and the digest of the password that passes every ACL.")
+    digest_name: str = choice("DigestAuthenticationProvider.digestAlg", *_DIGEST_ALGORITHMS, default="sha1", doc="The hash that the scheme digest makes of a password; the same on every server, and as long as ACLs are to hold.")
+    digest_enabled: bool = boolean("DigestAuthenticationProvider.enabled", default=True, doc="Whether clients may authenticate by the scheme digest, and ACLs name it.")
     enforce_quota: bool = boolean("enforceQuota", default=False, doc="Whether a write beyond a quota fails; otherwise it is logged.")
     extended_types_enabled: bool = boolean("extendedTypesEnabled", default=False, doc="Whether clients may create nodes with a time to live.")
     container_check_ms: int = integer("znode.container.checkIntervalMs", 60_000, at_least=1, doc="How often empty container nodes and expired nodes are looked for.")
     container_max_per_minute: int = integer("znode.container.maxPerMinute", 10_000, at_least=1, doc="How many of those are deleted in a minute.")
     container_never_used_ms: int = integer("znode.container.maxNeverUsedIntervalMs", 0, at_least=0, wide=True, doc="Age at which a container that never had a child is deleted; 0 for never.")
     metrics_class: str = text("metricsProvider.className", shown_default="none", doc="Metrics are served if this ends in `PrometheusMetricsProvider`, or if a port is given.")
-    metrics_port: int = integer("metricsProvider.httpPort", _UNSET, at_least=0, at_most=PORT_MAX, shown_default=f"{PROMETHEUS_PORT} if served", doc="Port for metrics in Prometheus form; 0 takes a free one.")
+    metrics_port: int = integer("metricsProvider.httpPort", _UNCHOSEN_PORT, at_least=_NO_PORT, at_most=PORT_MAX, shown_default=f"{PROMETHEUS_PORT} if served", doc="Port for metrics in Prometheus form; 0 takes a free one, -1 none.")
     metrics_host: str = text("metricsProvider.httpHost", shown_default=LOOPBACK, doc="Address that metrics are served on.")
     # fmt: on
 
@@ -170,12 +244,13 @@ class KeeperConfig:
         self._derive("data_log_dir", cast("Path | None", self.data_log_dir) or self.data_dir)
         self._derive("client_host", self.client_host or LOOPBACK)
         self._derive("metrics_host", self.metrics_host or LOOPBACK)
-        if self.metrics_port == _UNSET and self.metrics_class.endswith("PrometheusMetricsProvider"):
-            self._derive("metrics_port", PROMETHEUS_PORT)
+        if self.metrics_port == _UNCHOSEN_PORT:
+            served = self.metrics_class.endswith("PrometheusMetricsProvider")
+            self._derive("metrics_port", PROMETHEUS_PORT if served else _NO_PORT)
         if self.min_session_timeout_ms == _UNSET:
             self._derive("min_session_timeout_ms", 2 * self.tick_time_ms)
         if self.max_session_timeout_ms == _UNSET:
-            self._derive("max_session_timeout_ms", 20 * self.tick_time_ms)
+            self._derive("max_session_timeout_ms", _MAX_TIMEOUT_TICKS * self.tick_time_ms)
         for rule in (self._check_client_port, self._check_timeouts, self._check_members, self._check_addresses):
             rule()
 
@@ -185,9 +260,14 @@ class KeeperConfig:
         return Address(self.client_host, self.client_port)
 
     @property
+    def digest_algorithm(self) -> str | None:
+        """The hash of the scheme digest as hashlib names it, or None where that scheme is switched off."""
+        return _DIGEST_ALGORITHMS[self.digest_name] if self.digest_enabled else None
+
+    @property
     def metrics_address(self) -> Address | None:
         """Where metrics are served, or None if they are not."""
-        return None if self.metrics_port == _UNSET else Address(self.metrics_host, self.metrics_port)
+        return None if self.metrics_port == _NO_PORT else Address(self.metrics_host, self.metrics_port)
 
     @property
     def is_standalone(self) -> bool:
@@ -337,13 +417,15 @@ def _unused(unknown: Mapping[str, str]) -> Iterator[str]:
             raise ConfigError(f"{key}={value}: every participant has one vote here; remove it")
         if key in UNMET:
             refused, reason = UNMET[key]
+            if refused == "..." and value:
+                raise ConfigError(f"{key}={value}: {reason}; remove it")
             if value.lower() == refused:
                 raise ConfigError(f"{key}={value}: {reason}; set it to false or remove it")
             continue
         if key == "electionAlg" and value != "3":
             raise ConfigError(f"{key}={value}: must be 3, the only election algorithm")
         reason = INERT.get(key) or next(
-            (why for name, why in INERT.items() if name[-1] == "." and key.startswith(name)), ""
+            (why for name, why in INERT.items() if name[-1] in "._" and key.startswith(name)), ""
         )
         yield f"{key} has no effect here: {reason}" if reason else f"{key} is not a known setting: ignored"
 
@@ -362,7 +444,8 @@ def _client_address(values: dict[str, Any], me: Peer | None) -> Iterator[str]:
         raise ConfigError("clientPortAddress is set but clientPort is not; give both")
     if not values.get("client_host"):
         yield f"clientPortAddress is not set: clients are served on {LOOPBACK} only, since there is no access control yet"
-    served = values.get("metrics_port") is not None or "Prometheus" in values.get("metrics_class", "")
+    chosen = values.get("metrics_port")
+    served = "Prometheus" in values.get("metrics_class", "") if chosen is None else chosen != _NO_PORT
     if served and not values.get("metrics_host"):
         yield f"metricsProvider.httpHost is not set: metrics are served on {LOOPBACK} only"
 

@@ -209,10 +209,54 @@ def test_the_settings_of_kazoos_harness_are_accepted(data: Path) -> None:
     assert not any("not a known setting" in warning for warning in config.warnings)
 
 
-@pytest.mark.parametrize("key", UNMET)
-def test_what_would_be_believed_to_protect_is_refused(data: Path, key: str) -> None:
+@pytest.mark.parametrize(("key", "refused"), [(key, refused) for key, (refused, _) in UNMET.items()])
+def test_what_would_be_believed_to_protect_is_refused(data: Path, key: str, refused: str) -> None:
     assert refusal(data, {key: "true"}).startswith(f"{key}=true: ")
-    assert load(data, {key: "false"}).warnings == ()
+    assert load(data, {key: "" if refused == "..." else "false"}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "request_throttle_max_requests",
+        "connection_throttle_tokens",
+        "largeRequestMaxBytes",
+        "nio.numWorkerThreads",
+        "observerMasterPort",
+        "snapshot.compression.method",
+        "SASLAuthenticationProvider.superPassword",
+        "quorum.auth.learner.saslLoginContext",
+    ],
+)
+def test_what_zookeeper_knows_is_known_with_the_reason_why_it_does_nothing(data: Path, key: str) -> None:
+    (warning,) = load(data, {key: "1"}).warnings
+    assert warning.startswith(f"{key} has no effect here: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [("SHA1", "sha1"), ("SHA-1", "sha1"), ("SHA-256", "sha256"), ("sha-512", "sha512"), ("SHA3-256", "sha3_256")],
+)
+def test_the_hash_of_passwords_goes_by_javas_names(data: Path, name: str, algorithm: str) -> None:
+    assert load(data, {"DigestAuthenticationProvider.digestAlg": name}).digest_algorithm == algorithm
+
+
+def test_digests_can_be_switched_off(data: Path) -> None:
+    assert load(data, {"DigestAuthenticationProvider.enabled": "false"}).digest_algorithm is None
+
+
+def test_minus_one_is_no_port_for_metrics_whatever_the_provider(data: Path) -> None:
+    provider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+    settings = {"metricsProvider.className": provider, "metricsProvider.httpPort": "-1"}
+    config = load(data, settings)
+    assert config.metrics_address is None
+    assert config.warnings == ()
+
+
+def test_the_longest_tick_still_makes_a_session_timeout(data: Path) -> None:
+    longest = (2**31 - 1) // 20
+    assert load(data, tickTime=str(longest)).max_session_timeout_ms < 2**31
+    assert refusal(data, tickTime=str(longest + 1)).startswith(f"tickTime={longest + 1}: must be a whole number from 1")
 
 
 def test_keys_are_declared_refused_or_inert_but_only_once() -> None:
@@ -230,7 +274,7 @@ def test_keys_are_declared_refused_or_inert_but_only_once() -> None:
         ({"clientPort": "REMOVED"}, "clientPortAddress is set but clientPort is not"),
         ({"clientPort": "70000"}, "clientPort=70000: must be a whole number from 0 to 65535"),
         ({"clientPort": "http"}, "clientPort=http: must be a whole number from 0 to 65535"),
-        ({"tickTime": "0"}, "tickTime=0: must be a whole number of at least 1"),
+        ({"tickTime": "0"}, "tickTime=0: must be a whole number from 1 to"),
         ({"initLimit": "0"}, "initLimit=0: must be a whole number of at least 1"),
         ({"syncLimit": "-1"}, "syncLimit=-1: must be a whole number of at least 1"),
         ({"minSessionTimeout": "9", "maxSessionTimeout": "8"}, "minSessionTimeout=9: must not be larger than"),

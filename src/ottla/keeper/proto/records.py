@@ -172,7 +172,7 @@ class SetWatchesRequest(NamedTuple):
 class AuthRequest(NamedTuple):
     type: int
     scheme: str
-    auth: bytes
+    auth: bytes | None
 
 
 class ReconfigRequest(NamedTuple):
@@ -288,7 +288,7 @@ def _set_watches2(r: Reader) -> SetWatchesRequest:
 
 
 def _auth(r: Reader) -> AuthRequest:
-    return AuthRequest(r.int32(), r.string(), r.buffer() or b"")
+    return AuthRequest(r.int32(), r.string(), r.buffer())
 
 
 def _reconfig(r: Reader) -> ReconfigRequest:

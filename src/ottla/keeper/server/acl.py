@@ -5,7 +5,7 @@ start, and one more for every successful ``addAuth``. The schemes are ZooKeeper'
 
     world   only ``anyone``
     auth    at creation, stands for the ids the creator has proved
-    digest  ``user:base64(sha1(user:password))``
+    digest  ``user:base64(sha1(user:password))``, with another hash where the settings name one, or not at all
     ip      an address or a prefix of bits, ``10.0.0.0/8``
     super   held by whoever proves the configured super digest; passes every check
 
@@ -51,8 +51,11 @@ def require(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> None:
         raise KeeperError(ErrorCode.NO_AUTH)
 
 
-def fixup(acl: Sequence[ACL] | None, ids: Sequence[Id]) -> tuple[ACL, ...]:
-    """The ACL to store: duplicates gone, ``auth`` replaced by the proved ids, anything unknown refused."""
+def fixup(acl: Sequence[ACL] | None, ids: Sequence[Id], *, digests: bool = True) -> tuple[ACL, ...]:
+    """The ACL to store: duplicates gone, ``auth`` replaced by the proved ids, anything unknown refused.
+
+    Without ``digests``, that scheme is unknown too.
+    """
     if acl is OPEN_ACL_UNSAFE:
         return OPEN_ACL_UNSAFE
     fixed: list[ACL] = []
@@ -66,7 +69,7 @@ def fixup(acl: Sequence[ACL] | None, ids: Sequence[Id]) -> tuple[ACL, ...]:
             if not proved:
                 raise KeeperError(ErrorCode.INVALID_ACL, "the auth scheme needs an authenticated client")
             fixed += proved
-        elif _is_valid(entry.scheme, entry.id):
+        elif (digests or entry.scheme != "digest") and _is_valid(entry.scheme, entry.id):
             fixed.append(entry)
         else:
             raise KeeperError(ErrorCode.INVALID_ACL, f"invalid ACL {entry.scheme}:{entry.id}")
@@ -85,18 +88,23 @@ def masked(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
     )
 
 
-def digest_of(credentials: str) -> str:
-    """The id that proves ``user:password``. SHA-1 is what the stored ACLs of every ZooKeeper hold."""
+def digest_of(credentials: str, algorithm: str = "sha1") -> str:
+    """The id that proves ``user:password``. SHA-1 is what the stored ACLs of a ZooKeeper hold unless it was told else."""
     user = credentials.partition(":")[0]
-    return f"{user}:{b64encode(hashlib.sha1(credentials.encode()).digest()).decode()}"  # noqa: S324
+    return f"{user}:{b64encode(hashlib.new(algorithm, credentials.encode()).digest()).decode()}"
 
 
-def authenticate(scheme: str, auth: bytes, address: str, super_digest: str | None) -> list[Id]:
-    """The ids an ``addAuth`` packet earns; empty if it earns none and the connection must end."""
+def authenticate(
+    scheme: str, auth: bytes | None, address: str, super_digest: str | None, algorithm: str | None
+) -> list[Id]:
+    """The ids an ``addAuth`` packet earns; empty if it earns none and the connection must end.
+
+    No ``algorithm`` means that the scheme digest is switched off, and with it the super digest.
+    """
     if scheme == "ip":
         return [Id("ip", address)]
-    if scheme == "digest":
-        proved = digest_of(auth.decode(errors="replace"))
+    if scheme == "digest" and algorithm is not None and auth is not None:
+        proved = digest_of(auth.decode(errors="replace"), algorithm)
         earned = [Id("digest", proved)]
         if super_digest is not None and hmac.compare_digest(proved.encode(), super_digest.encode()):
             earned.insert(0, SUPER)

@@ -81,6 +81,8 @@ class Settings(NamedTuple):
     super_digest: str | None = None
     skip_acl: bool = False
     outstanding_max: int = 1000
+    digest_algorithm: str | None = "sha1"
+    """By hashlib's name; None if nobody may authenticate by a digest."""
 
 
 class Frontend:
@@ -211,7 +213,10 @@ class Frontend:
         try:
             request = REQUESTS[OpCode.AUTH](Reader(frame, REQUEST_HEADER.size))
             assert isinstance(request, AuthRequest)
-            earned = acls.authenticate(request.scheme, request.auth, client.address, self.settings.super_digest)
+            settings = self.settings
+            earned = acls.authenticate(
+                request.scheme, request.auth, client.address, settings.super_digest, settings.digest_algorithm
+            )
         except MarshallingError:
             earned = []
         if earned and len(client.ids) < IDS_MAX:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 from ottla.keeper.proto.errors import ErrorCode, KeeperError, MarshallingError
@@ -122,6 +122,7 @@ class Rules(NamedTuple):
     skip_acl: bool = False
     enforce_quota: bool = False
     extended_types: bool = False
+    digests: bool = True
 
 
 class Pending(Node):
@@ -308,6 +309,9 @@ class _Step:
         if acl is not OPEN_ACL_UNSAFE and not self.prep.rules.skip_acl:
             acls.require(acl, perm, self.request.ids)
 
+    def fixed(self, acl: Sequence[ACL] | None) -> tuple[ACL, ...]:
+        return acls.fixup(acl, self.request.ids, digests=self.prep.rules.digests)
+
     def check_quota(self, path: str, count: int, size: int) -> None:
         if not self.prep.rules.enforce_quota:
             return
@@ -339,7 +343,7 @@ class _Step:
         self._validate_mode(parsed)
         path = parsed.path
         parent_path = require_parent(path)
-        acl = acls.fixup(parsed.acl, self.request.ids)
+        acl = self.fixed(parsed.acl)
         parent = self.need(parent_path)
         self.check_acl(parent.acl, _CREATE)
         if flags in SEQUENTIAL_MODES:
@@ -437,7 +441,7 @@ class _Step:
         self.check_session()
         path = parsed.path
         require_valid(path)
-        acl = acls.fixup(parsed.acl, self.request.ids)
+        acl = self.fixed(parsed.acl)
         node = self.need(path)
         self.check_acl(node.acl, _ADMIN)
         version = _check_version(node.aversion, parsed.version)
