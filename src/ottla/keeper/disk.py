@@ -43,6 +43,7 @@ QUICK_SYNCS_MIN: Final = 16
 """So many quick syncs in a row, and the next runs on the loop."""
 QUICK_BYTES_MAX: Final = 256 << 10
 """More than this is not synced there."""
+_NO_LIMIT: Final = 1 << 62
 
 
 class StoreDisk:
@@ -76,7 +77,11 @@ class StoreDisk:
         self._syncer = threading.Thread(target=self._sync_forever, name="keeper-sync", daemon=True)
         self._syncer.start()
         self._since_snapshot = 0
-        self._snapshot_after = self._next_threshold()
+        self._snapshot_after = _threshold(config.snap_count)
+        self._bytes_since_snapshot = 0
+        self._snapshot_after_bytes = _threshold(config.snap_size_limit_kib * 1024)
+        self._file_bytes = 0
+        self._file_bytes_max = _or_any(config.txn_log_size_limit_kib * 1024)
         self._snapshotting: asyncio.Task[None] | None = None
         self._installing: tuple[int, Installation] | None = None
         if config.purge_interval_hours > 0:
@@ -122,18 +127,19 @@ class StoreDisk:
 
     def maybe_snapshot(self, tree: DataTree, applied: int) -> None:
         self._since_snapshot += applied
-        if self._since_snapshot < self._snapshot_after or self._snapshotting is not None:
+        due = self._since_snapshot >= self._snapshot_after or self._bytes_since_snapshot >= self._snapshot_after_bytes
+        if not due or self._snapshotting is not None:
             return
-        self._since_snapshot = 0
-        self._snapshot_after = self._next_threshold()
         self._write()
-        self._log.roll()
+        self._since_snapshot = self._bytes_since_snapshot = 0
+        self._snapshot_after = _threshold(self._config.snap_count)
+        self._snapshot_after_bytes = _threshold(self._config.snap_size_limit_kib * 1024)
+        self._roll()
         self._snapshotting = self._scope.spawn(self._snapshot(tree), name="snapshot")
 
-    def _next_threshold(self) -> int:
-        """Between half and all of snapCount, so that the servers of an ensemble do not stop to write together."""
-        half = self._config.snap_count // 2
-        return half + random.randint(0, half)
+    def _roll(self) -> None:
+        self._file_bytes = 0
+        self._log.roll()
 
     # Syncing.
 
@@ -143,9 +149,14 @@ class StoreDisk:
             return 0
         entries, self._queued = self._queued, []
         try:  # every write comes by here: no generator is made for it
-            return self._log.append(entries)
+            written = self._log.append(entries)
         except OSError as e:
             raise self._failed(e) from e
+        self._bytes_since_snapshot += written
+        self._file_bytes += written
+        if self._file_bytes > self._file_bytes_max:
+            self._roll()
+        return written
 
     def sync(self) -> None:
         """Write what was appended and make it durable, or see to it that this happens; called when a turn is over."""
@@ -254,6 +265,17 @@ class StoreDisk:
         self._requests.put(None)
         await self._loop.run_in_executor(None, self._syncer.join)
         self._store.close()
+
+
+def _threshold(limit: int) -> int:
+    """Between half and all of it, so that the servers of an ensemble do not stop to write together."""
+    half = _or_any(limit) // 2
+    return half + random.randint(0, half)
+
+
+def _or_any(limit: int) -> int:
+    """A limit of nothing is none."""
+    return limit if limit > 0 else _NO_LIMIT
 
 
 def open_disk(

@@ -57,7 +57,7 @@ from ottla.keeper.server.tree import DataTree
 log = logging.getLogger(__name__)
 
 CONTAINER_CHECK_MS: Final = 60_000
-CONTAINERS_PER_CHECK: Final = 10_000
+CONTAINERS_PER_MINUTE: Final = 10_000
 
 
 class Disk(Protocol):
@@ -109,6 +109,7 @@ class Options(NamedTuple):
     read_only_allowed: bool = False
     container_check_ms: int = CONTAINER_CHECK_MS
     container_never_used_ms: int = 0
+    containers_per_minute: int = CONTAINERS_PER_MINUTE
 
 
 class Member:
@@ -138,6 +139,7 @@ class Member:
         self._looking_since_ms = now_ms
         self._housekeeping_ms = now_ms
         self._containers_ms = now_ms + options.container_check_ms
+        self._container_room = Room(options.containers_per_minute, now_ms)
 
     # What the shell reports.
 
@@ -398,7 +400,8 @@ class Member:
             self.stats.sessions_expired += upstream.expire_sessions(now_ms)
             if now_ms >= self._containers_ms:
                 self._containers_ms = now_ms + self.options.container_check_ms
-                upstream.remove_unused(never_used_ms=self.options.container_never_used_ms, limit=CONTAINERS_PER_CHECK)
+                never_used_ms, limit = self.options.container_never_used_ms, self._container_room.at(now_ms)
+                self._container_room.take(upstream.remove_unused(never_used_ms=never_used_ms, limit=limit))
         elif self._may_serve_read_only(now_ms):
             log.warning("server %d: no quorum, serving read-only clients", self.options.members.server_id)
             self.frontend.upstream = ReadOnly()
@@ -414,6 +417,24 @@ class Member:
 
     def _now_ms(self) -> int:
         return int(self.clock.monotonic() * 1000)
+
+
+class Room:
+    """How many of something there may be yet, at a rate; what was not taken keeps for a minute."""
+
+    def __init__(self, per_minute: int, now_ms: int) -> None:
+        self._per_minute = per_minute
+        self._ms = 60_000.0
+        """How much time the rate has not been used for."""
+        self._at_ms = now_ms
+
+    def at(self, now_ms: int) -> int:
+        self._ms = min(self._ms + now_ms - self._at_ms, 60_000.0)
+        self._at_ms = now_ms
+        return int(self._ms * self._per_minute / 60_000)
+
+    def take(self, count: int) -> None:
+        self._ms -= count * 60_000 / self._per_minute
 
 
 class Wake(Protocol):

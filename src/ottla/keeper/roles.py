@@ -143,12 +143,14 @@ class LeaderUpstream:
             self.submit(Submitted(session_id, 0, OpCode.CLOSE_SESSION, b"", (), NOBODY))
         return len(expired)
 
-    def remove_unused(self, *, never_used_ms: int, limit: int) -> None:
-        """Containers that have had children and have none, and TTL nodes left alone for their time."""
-        for path in self._unused(self.prep.tree, self._clock.wall_ms(), never_used_ms)[:limit]:
+    def remove_unused(self, *, never_used_ms: int, limit: int) -> int:
+        """Containers that have had children and have none, and TTL nodes left alone for their time; how many."""
+        unused = self._unused(self.prep.tree, self._clock.wall_ms(), never_used_ms)[:limit]
+        for path in unused:
             raw = path.encode()
             body = len(raw).to_bytes(4, "big") + raw
             self.submit(Submitted(0, 0, OpCode.DELETE_CONTAINER, body, (), NOBODY))
+        return len(unused)
 
     @staticmethod
     def _unused(tree: DataTree, now_ms: int, never_used_ms: int) -> list[str]:

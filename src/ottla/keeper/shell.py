@@ -70,6 +70,7 @@ def options_of(config: KeeperConfig) -> Options:
         read_only_allowed=config.read_only_enabled and not standalone,
         container_check_ms=config.container_check_ms,
         container_never_used_ms=config.container_never_used_ms,
+        containers_per_minute=config.container_max_per_minute,
     )
 
 
@@ -122,7 +123,8 @@ class KeeperServer:
             election, quorum = self._peer_listeners
             await _listen(election, self._links.election_connection, self._bind(me.election), "election port")
             await _listen(quorum, self._links.link_connection, self._bind(me.quorum), "quorum port")
-        await _listen(self.listener, self._client_connection, config.client_address, "client port")
+        backlog = max(0, config.client_backlog)
+        await _listen(self.listener, self._client_connection, config.client_address, "client port", backlog=backlog)
         if config.metrics_address is not None:
             from ottla.keeper import metrics  # only where they are asked for
             from ottla.net.textport import TextPort
@@ -265,8 +267,11 @@ class KeeperServer:
         self.member.tick()
 
 
-async def _listen(listener: Listener, factory: Callable[[], Connection], at: Address, what: str) -> None:
+async def _listen(
+    listener: Listener, factory: Callable[[], Connection], at: Address, what: str, *, backlog: int = 0
+) -> None:
+    """``backlog``: how many connections the system may hold; 0 for what the listener asks for by itself."""
     try:
-        await listener.listen(factory, at.host, at.port)
+        await listener.listen(factory, at.host, at.port, backlog=backlog or None)
     except OSError as e:
         raise ConfigError(f"cannot listen on {at} ({what}): {e.strerror or e}") from e

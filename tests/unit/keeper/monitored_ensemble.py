@@ -250,7 +250,7 @@ class Person:
         put_buffer(body, data)
         put_acls(body, OPEN_ACL_UNSAFE)
         put_int(body, mode)
-        return self.ask(OpCode.CREATE, body)
+        return self.ask(OpCode.CREATE_CONTAINER if mode is CreateMode.CONTAINER else OpCode.CREATE, body)
 
     def set(self, path: str, data: bytes) -> int:
         body = bytearray()

@@ -1,4 +1,4 @@
-"""When a sync may hold the loop: if syncs have been quick, and if there is little to sync."""
+"""When a sync may hold the loop, when files and snapshots begin, and what a disk may fail at."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.unit.keeper.store.histories import History
 Story = Callable[[StoreDisk, list[int]], Awaitable[None]]
 
 
-def run(tmp_path: Path, story: Story) -> None:
+def run(tmp_path: Path, story: Story, **settings: str) -> None:
     """``story`` with a disk, and the list of what it reported."""
 
     async def tell() -> None:
-        config = KeeperConfig.from_properties({"dataDir": str(tmp_path), "clientPort": "0"})
+        config = KeeperConfig.from_properties({"dataDir": str(tmp_path), "clientPort": "0", **settings})
         synced: list[int] = []
         failed: list[BaseException] = []
         async with TaskScope("test") as scope:
@@ -68,3 +68,35 @@ def test_others_are_heard_between_the_preparation_of_a_large_transaction_and_its
         await reported(synced, entry[0])
 
     run(tmp_path, story)
+
+
+def files(tmp_path: Path, kind: str) -> list[str]:
+    return sorted(file.name for file in (tmp_path / "version-2").glob(f"{kind}.*"))
+
+
+def test_a_file_of_the_log_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> None:
+    async def story(disk: StoreDisk, _synced: list[int]) -> None:
+        history = History()
+        for _ in range(4):
+            disk.append([history.set("/", b"x" * 700)])
+            disk.sync()
+            await asyncio.sleep(0)
+            disk._write()
+
+    run(tmp_path, story, txnLogSizeLimitInKb="1")
+    assert files(tmp_path, "log") == ["log.1", "log.3"]
+
+
+def test_many_bytes_of_transactions_make_a_snapshot_as_many_transactions_do(tmp_path: Path) -> None:
+    async def story(disk: StoreDisk, synced: list[int]) -> None:
+        history = History()
+        entry = history.set("/", b"x" * 2000)
+        disk.append([entry])
+        disk.sync()
+        await reported(synced, entry[0])
+        disk.maybe_snapshot(history.tree, 1)
+        assert disk._snapshotting is not None
+        await disk._snapshotting
+
+    run(tmp_path, story, snapSizeLimitInKb="1")
+    assert files(tmp_path, "snapshot") == ["snapshot.0", "snapshot.1"]

@@ -68,6 +68,10 @@ from ottla.keeper.server.tree import (
 
 log = logging.getLogger(__name__)
 
+TELL_OF_QUOTA_MS: Final = 10_000
+"""A writer that goes on over its quota is not told of with every write."""
+TOLD_OF_QUOTA_MAX: Final = 1000
+
 # Attributes of an enumeration are looked up each time, even by compiled code.
 _CHECK: Final = OpCode.CHECK.value
 _CREATE_CONTAINER: Final = OpCode.CREATE_CONTAINER.value
@@ -168,6 +172,8 @@ class Prep:
         self._pending: dict[str, Pending] = {}
         self._outstanding: deque[Pending] = deque()
         self._digest = tree.digest
+        self._told_of_quota_ms: dict[str, int] = {}
+        """By path with a quota: when it was last said that it is exceeded."""
 
     def prepare(self, request: Submitted, zxid: int, now_ms: int) -> Txn:
         """The transaction for ``request``. Never fails: a refusal is a transaction too."""
@@ -243,6 +249,13 @@ class Prep:
                 owned.add(record.path)
         return sorted(owned)
 
+    def tell_of_quota(self, path: str, what: str, now_ms: int) -> None:
+        if abs(now_ms - self._told_of_quota_ms.get(path, 0)) >= TELL_OF_QUOTA_MS:
+            if len(self._told_of_quota_ms) >= TOLD_OF_QUOTA_MAX:
+                self._told_of_quota_ms.clear()
+            self._told_of_quota_ms[path] = now_ms
+            log.warning("quota exceeded: %s [%s]", path, what)
+
     def _redigest(self, step: _Step) -> None:
         """What the request changed counts with its new values from here on."""
         for record in step.laid:
@@ -313,17 +326,19 @@ class _Step:
         return acls.fixup(acl, self.request.ids, digests=self.prep.rules.digests)
 
     def check_quota(self, path: str, count: int, size: int) -> None:
-        if not self.prep.rules.enforce_quota:
-            return
         tree = self.prep.tree
         of = tree.quota_for(path)
         if of is None:
             return
+        enforced = self.prep.rules.enforce_quota
+        parse = quota.parse_strictly if enforced else quota.parse
         limits, stats = tree.nodes.get(quota.limits_path(of)), tree.nodes.get(quota.stats_path(of))
-        if limits is None or not quota.bounds(quota.parse_strictly(limits.data), count, size) or stats is None:
+        if limits is None or not quota.bounds(parse(limits.data), count, size) or stats is None:
             return
-        if quota.exceeded(quota.parse_strictly(limits.data), quota.parse_strictly(stats.data), count, size):
-            raise KeeperError(ErrorCode.QUOTA_EXCEEDED, of)
+        for excess in quota.excesses(parse(limits.data), parse(stats.data), count, size):
+            self.prep.tell_of_quota(of, excess.what, self.now_ms)
+            if excess.is_hard and enforced:
+                raise KeeperError(ErrorCode.QUOTA_EXCEEDED, of)
 
     def changing(self, path: str, node: Node) -> Pending:
         """The record to write the new values of ``node`` into: one for each path a request changes."""

@@ -1,13 +1,15 @@
 """Quotas: ``/zookeeper/quota/<path>/zookeeper_limits`` bounds a subtree, ``zookeeper_stats`` counts it.
 
 Both hold text like ``count=5,bytes=1000=;byteHardLimit=2000;countHardLimit=8``; -1 means no limit. A soft limit
-is only logged; a hard one refuses the write with QUOTA_EXCEEDED when ``enforceQuota`` is on. The statistics are
+is only logged; a hard one, which stands in for the soft one beside it, refuses the write with QUOTA_EXCEEDED when
+``enforceQuota`` is on, and is logged otherwise. The statistics are
 kept by each server for itself, outside the digest and without touching the node's Stat.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.keeper.proto.errors import MarshallingError
@@ -71,8 +73,20 @@ def bounds(limits: Usage, count_diff: int, size_diff: int) -> bool:
     return bounds_nodes or bounds_size
 
 
-def exceeded(limits: Usage, stats: Usage, count_diff: int, size_diff: int) -> bool:
-    """True if the change would cross a hard limit."""
-    over_count = bool(count_diff) and -1 < limits.nodes_hard < stats.nodes + count_diff
-    over_bytes = bool(size_diff) and -1 < limits.size_hard < stats.size + size_diff
-    return over_count or over_bytes
+class Excess(NamedTuple):
+    """A limit that a change would cross."""
+
+    what: str
+    is_hard: bool
+
+
+def excesses(limits: Usage, stats: Usage, count_diff: int, size_diff: int) -> Iterator[Excess]:
+    """Every limit that the change would cross, in ZooKeeper's order."""
+    for what, diff, used, soft, hard in (
+        ("count", count_diff, stats.nodes, limits.nodes, limits.nodes_hard),
+        ("bytes", size_diff, stats.size, limits.size, limits.size_hard),
+    ):
+        is_hard = hard > -1
+        limit = hard if is_hard else soft
+        if diff and -1 < limit < used + diff:
+            yield Excess(f"current {what}={used + diff}, {'hard' if is_hard else 'soft'} limit={limit}", is_hard)
