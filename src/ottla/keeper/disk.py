@@ -226,7 +226,10 @@ class StoreDisk:
 
     async def _purge_forever(self) -> None:
         while True:
-            await self._loop.run_in_executor(None, self._store.purge, self._config.snap_retain_count)
+            try:
+                await self._loop.run_in_executor(None, self._store.purge, self._config.snap_retain_count)
+            except OSError as e:
+                log.error("old snapshots and logs could not be purged: %s", e)  # noqa: TRY400
             await asyncio.sleep(self._config.purge_interval_hours * 3600)
 
     # A snapshot from the leader.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 from ottla.base.scope import TaskScope
 from ottla.keeper.config import KeeperConfig
 from ottla.keeper.disk import QUICK_BYTES_MAX, QUICK_SYNCS_MIN, StoreDisk, open_disk
+from ottla.keeper.store import DataDir
 from tests.unit.keeper.store.histories import History
 
 Story = Callable[[StoreDisk, list[int]], Awaitable[None]]
@@ -100,3 +105,18 @@ def test_many_bytes_of_transactions_make_a_snapshot_as_many_transactions_do(tmp_
 
     run(tmp_path, story, snapSizeLimitInKb="1")
     assert files(tmp_path, "snapshot") == ["snapshot.0", "snapshot.1"]
+
+
+def test_a_purge_that_fails_is_told_of_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_store: DataDir, _retain: int) -> NoReturn:
+        raise OSError(errno.EACCES, "not ours to delete")
+
+    async def story(_disk: StoreDisk, _synced: list[int]) -> None:
+        while "could not be purged" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    monkeypatch.setattr(DataDir, "purge", broken)
+    run(tmp_path, story, **{"autopurge.purgeInterval": "1"})
+    assert "not ours to delete" in caplog.text
