@@ -47,7 +47,9 @@ class Cluster:
         self._counts = {"--brokers": brokers} | ({} if keepers is None else {"--keepers": keepers})
         self._settings = {"--set": settings or {}, "--keeper-set": keeper_settings or {}}
         self._given = folder
+        self._is_there = False
         self.folder = Path()
+        """Of the processes and their data, once it is started."""
         self.bootstrap = ""
         """Where Kafka clients begin, as ``host:port,...``."""
         self.keepers = ""
@@ -56,6 +58,7 @@ class Cluster:
     def start(self) -> Self:
         """Start every process; returns once all of them serve."""
         self.folder = Path(tempfile.mkdtemp(prefix="ottla-test-") if self._given is None else self._given)
+        self._is_there = True
         arguments = ["up", "--port", "0", "--keeper-port", "0", "--no-console", "--detach"]
         for option, count in self._counts.items():
             arguments += [option, str(count)]
@@ -74,7 +77,9 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Stop every process, paused ones too. A folder that was not given is removed."""
+        """Stop every process, paused ones too. A folder that was not given is removed. Of what is not started, nothing."""
+        if not self._is_there:
+            return
         for process in self._processes():
             os.kill(process["pid"], signal.SIGCONT)
         self._ottla("down")
@@ -83,6 +88,7 @@ class Cluster:
             self._wires = None
         if self._given is None:
             shutil.rmtree(self.folder, ignore_errors=True)
+        self._is_there = False
 
     def kill(self, number: int, role: str = BROKER) -> None:
         """End a process at once, without a chance to say goodbye."""

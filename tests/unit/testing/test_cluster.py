@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -129,3 +130,25 @@ def test_nothing_is_left_of_a_cluster_without_a_folder() -> None:
 def test_what_cannot_start_says_why() -> None:
     with pytest.raises(ClusterError, match=r"log\.retention\.hours"):
         Cluster(settings={"log.retention.hours": "soon"}).start()
+
+
+def test_a_cluster_that_was_never_started_stops_and_leaves_the_current_directory_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").write_text("of somebody else")
+    Cluster().stop()
+    assert (tmp_path / "work").read_text() == "of somebody else"
+
+
+def test_a_cluster_that_failed_to_start_is_stopped_once_and_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").write_text("of somebody else")
+    cluster = Cluster(settings={"log.retention.hours": "soon"})
+    with pytest.raises(ClusterError):
+        cluster.start()
+    assert not cluster.folder.exists()
+    cluster.stop()
+    assert (tmp_path / "work").exists()
