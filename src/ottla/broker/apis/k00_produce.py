@@ -6,6 +6,9 @@ acks -1    answered when every replica in sync has them, or when the time is up
 
 A batch that takes long to judge is judged in another thread; what its client sends behind it waits, so that nothing of one
 client overtakes.
+
+There are no transactions yet, so whoever reads what is committed would wait for the end of one for ever. A transactional
+batch is refused as Kafka refuses it from a producer that has begun no transaction.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from ottla.broker.context import Context
 from ottla.broker.errors import error_code
 from ottla.broker.stepwise import AT_ONCE_MAX, gradually
 from ottla.records import Codec
-from ottla.records.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC, MAGIC_AT
+from ottla.records.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
 from ottla.records.errors import LaboriousError
 from ottla.replica.partition import ALL, Partition
-from ottla.wire import ZERO_UUID, ApiKey, ErrorCode
+from ottla.wire import ZERO_UUID, ApiKey, Buffer, ErrorCode
 from ottla.wire.messages.k00_produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -38,8 +41,10 @@ _FLOOR: Final = 3
 """Versions 0 to 2 are offered for librdkafka's sake (see ``wire.apis``) and refused."""
 _ZSTD_FROM: Final = 7
 _LEADER_TOLD_FROM: Final = 10
-_CODEC_AT: Final = 22
-"""Where the lower byte of a batch's attributes is."""
+_ATTRIBUTES_AT: Final = 22
+"""Where their lower byte is in a batch."""
+_ONE_PARTITION: Final = 2
+"""What a request names that is for one partition: that, and its topic."""
 _ACKS: Final = (0, 1, ALL)
 _ADMIN: Final = "__admin_client"
 """By this client id, Kafka's administrators mend what brokers keep in topics of their own."""
@@ -94,9 +99,12 @@ def handle(ctx: Context, request: ProduceRequest) -> Answer:
     named = 0
     for topic in request.topic_data:
         named += 1 + len(topic.partition_data)
+    if request.transactional_id is None and _has_transactional(request):
+        return _unauthorized(ctx, request)
+    topics = request.topic_data if named == _ONE_PARTITION else _distinct(request.topic_data)
     if named > AT_ONCE_MAX:
-        return _gradually(ctx, request, named, appending)
-    for topic in request.topic_data:
+        return _gradually(ctx, request, topics, named, appending)
+    for topic in topics:
         partitions = _topic_response(topic, appending)
         for data in topic.partition_data:
             partitions.append(_append(ctx, topic.name, topic.topic_id, data, request.acks, appending))
@@ -105,11 +113,58 @@ def handle(ctx: Context, request: ProduceRequest) -> Answer:
     return _answer(ctx, request, appending)
 
 
-def _gradually(ctx: Context, request: ProduceRequest, named: int, appending: _Appending) -> Answer:
+def _distinct(topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    """Kafka keeps a map: the last of what is sent to one partition counts, and a topic of none is not answered."""
+    found: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
+    for topic in topics:
+        for data in topic.partition_data:
+            found.setdefault((topic.name, topic.topic_id), {})[data.index] = data
+    return [
+        TopicProduceData(name=name, topic_id=topic_id, partition_data=list(partitions.values()))
+        for (name, topic_id), partitions in found.items()
+    ]
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None and _is_transactional(data.records):
+                return True
+    return False
+
+
+def _is_transactional(records: Buffer) -> bool:
+    return (
+        len(records) > _ATTRIBUTES_AT
+        and records[MAGIC_AT] >= MAGIC
+        and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG)
+    )
+
+
+def _unauthorized(ctx: Context, request: ProduceRequest) -> Answer:
+    """Nobody may write without a transactional id what belongs to a transaction: nothing of the request is appended."""
+    if request.acks == 0:
+        raise RemoteProtocolError("a transactional batch came without a transactional id")
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_answered(ctx, topic.name, data.index, code) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _gradually(
+    ctx: Context, request: ProduceRequest, topics: list[TopicProduceData], named: int, appending: _Appending
+) -> Answer:
     """Without acknowledgement, what fails here fails unheard: its sender may be gone on to something else by then."""
 
     def append(ctx: Context) -> Iterator[None]:
-        for topic in request.topic_data:
+        for topic in topics:
             partitions = _topic_response(topic, appending)
             for data in topic.partition_data:
                 partitions.append(_append(ctx, topic.name, topic.topic_id, data, request.acks, appending))
@@ -187,13 +242,18 @@ def _answered(ctx: Context, name: str, index: int, code: ErrorCode) -> Partition
 
 
 def _refusal(records: bytes, version: int) -> ErrorCode | None:
-    """What may not be in a batch though the log could take it: formats of old, and a codec that older clients lack."""
-    if len(records) <= _CODEC_AT:
+    """What may not be in a batch though the log could take it.
+
+    Formats of old, transactions that nobody has begun, and a codec that older clients lack.
+    """
+    if len(records) <= _ATTRIBUTES_AT:
         return None
     magic = records[MAGIC_AT]
     if magic < MAGIC:
         return ErrorCode.INVALID_RECORD
-    if version < _ZSTD_FROM and magic == MAGIC and records[_CODEC_AT] & CODEC_MASK == Codec.ZSTD:
+    if _is_transactional(records):
+        return ErrorCode.INVALID_TXN_STATE
+    if version < _ZSTD_FROM and magic == MAGIC and records[_ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
         size = LOG_OVERHEAD + int.from_bytes(records[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big")
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if HEADER_BYTES <= size <= len(records) else None
     return None
