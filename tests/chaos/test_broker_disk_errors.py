@@ -1,23 +1,29 @@
 """Disks that refuse a broker: the directory is offline and says why, producers and consumers are told, the other one serves on.
 
 The broker has two log directories and a partition in each. Whatever happens to the one, what was acknowledged is there
-again, in order and once, when the disk is well and the broker was restarted.
+again, in order and once, when the disk is well and the broker was restarted. With a second broker in sync nobody is refused at
+all: that one leads.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from ottla.records import Record, build_batch
+from ottla.wire import decode
+from ottla.wire.messages.k03_metadata import MetadataResponse, MetadataResponsePartition
 from tests.chaos.disks import strace
 from tests.chaos.namespaces import Holder
 from tests.chaos.records import create_topic, read_all
-from tests.hostile.kafka import FETCH, LIST_OFFSETS, NONE, Connection, header, i32, i64, string
+from tests.hostile.kafka import FETCH, LIST_OFFSETS, METADATA, NONE, Connection, header, i32, i64, string
 from tests.hostile.kafka import produce as produce_request
 from tests.peers import OttlaKeepers, wait_until
 from tests.peers.brokers import OttlaBrokers
@@ -177,6 +183,96 @@ def test_the_disk_is_read_only_at_the_start(tmp_path: Path) -> None:
         holder.run("mount", "-o", "remount,rw", on.ill)
         on.restart()
         on.check_kept()
+
+
+class Pair:
+    """Two brokers, of which the first leads every partition, two of them on a small disk."""
+
+    def __init__(self, folder: Path, keepers: OttlaKeepers, holder: Holder) -> None:
+        settings = {**SETTINGS, "log.index.size.max.bytes": "4096"}
+        self.brokers = OttlaBrokers(2, keepers.hosts, folder, settings=settings)
+        self.ill = folder / "ill"
+        self.ill.mkdir()
+        config = self.brokers.folders[0] / "server.properties"
+        well = self.brokers.data()
+        config.write_text(config.read_text().replace(f"log.dirs={well}\n", f"log.dirs={well},{self.ill}\n"))
+        holder.run("mount", "-t", "tmpfs", "-o", f"size={8 * MIB}", "tmpfs", self.ill)
+        self.seen = holder.path(self.ill)
+        self.brokers.brokers[0].command = [*holder.enter, *self.brokers.brokers[0].command]
+        self.on_ill: list[int] = []
+
+    def create(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.brokers.bootstrap, "log_level": 0})
+        topic = NewTopic(TOPIC, 4, replica_assignment=[[1, 2]] * 4)
+        admin.create_topics([topic])[TOPIC].result(timeout=120)
+        self.wait_led(dict.fromkeys(range(4), 1), offline=[])
+
+        def is_made() -> bool:
+            self.on_ill = [number for number in range(4) if (self.seen / f"{TOPIC}-{number}").is_dir()]
+            return len(self.on_ill) == 2
+
+        wait_until(is_made, timeout_s=120, what="two on each disk")
+
+    def wait_led(self, leaders: dict[int, int], *, offline: list[int]) -> None:
+        """Until the second broker says so of all partitions; ``offline`` are those whose first replica is."""
+
+        def is_so() -> bool:
+            told = self.told()
+            return {at: each.leader_id for at, each in told.items()} == leaders and all(
+                (each.isr_nodes, each.offline_replicas) == (([2], [1]) if at in offline else ([1, 2], []))
+                for at, each in told.items()
+            )
+
+        wait_until(is_so, timeout_s=120, what=f"led by {leaders}")
+
+    def told(self) -> dict[int, MetadataResponsePartition]:
+        with Connection(self.brokers.ports[1]) as connection:
+            answer = connection.call(header(METADATA, 5) + i32(1) + string(TOPIC) + b"\0")
+        (topic,) = decode(MetadataResponse, 5, answer[4:]).topics
+        return {each.partition_index: each for each in topic.partitions}
+
+
+def test_what_was_led_on_a_full_disk_is_led_by_the_other_broker_and_producers_do_not_notice(tmp_path: Path) -> None:
+    with OttlaKeepers(1, tmp_path / "keeper") as keepers, closing(Holder("--mount")) as holder:
+        pair = Pair(tmp_path, keepers, holder)
+        with pair.brokers:
+            pair.create()
+            bad, beside = pair.on_ill
+            refused: list[KafkaError] = []
+
+            def told(error: KafkaError | None, _message: Message) -> None:
+                if error is not None:
+                    refused.append(error)
+
+            producer = Producer(
+                {
+                    "bootstrap.servers": pair.brokers.bootstrap,
+                    "enable.idempotence": True,
+                    "batch.size": 100_000,  # smaller than a segment
+                    "log_level": 0,
+                }
+            )
+            for number in range(600):
+                value = b"%d " % number + bytes(20_000)
+                producer.produce(TOPIC, value, partition=bad, on_delivery=told)
+                producer.poll(0)
+            assert producer.flush(120) == 0
+            assert refused == []
+            leaders = {number: 2 if number in (bad, beside) else 1 for number in range(4)}
+            pair.wait_led(leaders, offline=[bad, beside])
+            found = [int(text.split()[0]) for _, text in read_all(pair.brokers.bootstrap, bad, topic=TOPIC)]
+            assert found == list(range(600))
+            assert "CRITICAL" not in pair.brokers.brokers[0].tail(1 << 20)
+
+            holder.run("mount", "-o", f"remount,size={64 * MIB}", pair.ill)
+            pair.brokers.brokers[0].signal(signal.SIGTERM)
+            pair.brokers.brokers[0].wait(120)
+            pair.brokers.start(0)
+            wait_until(
+                lambda: all(set(each.isr_nodes) == {1, 2} for each in pair.told().values()),
+                timeout_s=120,
+                what="both are in sync again",
+            )
 
 
 CALLS = ["pwritev,pwritev2,pwrite64", "fsync,fdatasync"]

@@ -4,6 +4,9 @@ The registration lives as long as the session. When that is over, others may lea
 broker is registered again, under a new epoch, and the controller has spoken. The same when somebody took this broker for
 dead and removed its registration (``controller.lookout``).
 
+A log directory that fails takes replicas with it though the broker lives. The controller is told that one did, and asks
+which they were by ordering all of them anew. A controller that comes later, or a registration, asks by itself.
+
 A broker that comes back from a crash says so in its registration: what it was in sync with may have lost its end. Once others
 lead what is here, or the controller has told it to lead all the same, nothing is in doubt any more, and it takes that back.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.broker.cluster import ClusterView
@@ -22,10 +26,13 @@ from ottla.broker.ports import Ports
 from ottla.broker.registering import register
 from ottla.log import LogDirectory
 from ottla.metadata.znodes.brokers import BrokerRegistration, Mark
-from ottla.registry import ConnectionLossError, NoNodeError, Registry
+from ottla.registry import ConnectionLossError, NoNodeError, Registry, RegistryError
+from ottla.registry.errors import StoreClosedError
 from ottla.replica.replicas import Replicas
 
 log = logging.getLogger(__name__)
+
+TELL_AGAIN_S: Final = 1.0
 
 
 class Membership:
@@ -101,6 +108,19 @@ class Membership:
             except NoNodeError:
                 return  # it is registered anew, and as it is now, where that is noticed
             return
+
+    async def directory_failed(self) -> None:
+        """Have the controller told, whatever becomes of the connection or the session meanwhile."""
+        while True:
+            try:
+                await self._registry.orders.announce_log_dir_failure(self._config.broker_id)
+            except StoreClosedError:
+                return  # this broker stops
+            except RegistryError as error:
+                log.warning("the controller cannot be told of a failed log directory yet: %s", error)
+                await asyncio.sleep(TELL_AGAIN_S)
+            else:
+                return
 
     async def _cluster_changed(self) -> None:
         changed = asyncio.Event()

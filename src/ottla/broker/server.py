@@ -3,10 +3,10 @@
 start    take the log directories and read what is there, connect to the ensemble, find or make the cluster id, open the
          listeners, register, and only then try to be the controller: whoever is told of this broker can reach it
 run      connections are served as frames come; a few tasks look after the rest (``upkeep``). A log directory that fails
-         goes offline with its partitions, and the broker goes on, even without any: the keeper may live in its process, and
-         clients are told KAFKA_STORAGE_ERROR (Apache Kafka halts when the last one is gone). A session that
-         expired took the registration with it, so a new one registers again, under a new broker epoch. A task that fails
-         ends the broker: what it would look after is looked after by nobody
+         goes offline with its partitions, which others lead once the controller was told, and the broker goes on, even
+         without any: the keeper may live in its process, and clients are told KAFKA_STORAGE_ERROR (Apache Kafka halts when
+         the last one is gone). A session that expired took the registration with it, so a new one registers again, under a
+         new broker epoch. A task that fails ends the broker: what it would look after is looked after by nobody
 stop     accept nothing more, close connections, leave the ensemble, close the logs, and say that they are whole
 """
 
@@ -355,6 +355,7 @@ class BrokerServer:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         self._replicas.take_offline(directory)
+        self._spawn(self._membership.directory_failed(), "telling the controller of a failed log directory")
         if all(each.health.failure is not None for each in self._directories):
             log.critical("no log directory is left: until a restart, nothing here can be written or read")
 

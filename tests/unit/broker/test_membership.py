@@ -8,15 +8,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from ottla.base.clock import ManualClock
+from ottla.broker import membership
 from ottla.broker.config import BrokerConfig
 from ottla.broker.membership import Membership
 from ottla.broker.ports import Ports
 from ottla.metadata import BrokerId
-from ottla.registry import Registry
+from ottla.metadata.znodes import paths
+from ottla.registry import ConnectionLossError, Registry, SessionExpiredError
+from ottla.registry.errors import RefusedError, RegistryError, StoreClosedError
 from ottla.wire import ErrorCode
 from tests.peers.memorystore import MemoryEnsemble, MemoryStore
 from tests.unit.broker.test_orders import Bench, lead
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "TELL_AGAIN_S", 0)
 
 
 class Life:
@@ -45,9 +55,24 @@ class Life:
         return ErrorCode(answer.error_code)
 
 
-def play(folder: Path, story: Callable[[Life], Awaitable[None]]) -> None:
+class FailingStore(MemoryStore):
+    """Fails one announcement after another, for each of these reasons."""
+
+    def __init__(self, ensemble: MemoryEnsemble, failures: list[RegistryError]) -> None:
+        super().__init__(ensemble)
+        self.failures = failures
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False) -> str:
+        if path == paths.LOG_DIR_EVENT_PREFIX and self.failures:
+            raise self.failures.pop(0)
+        return await super().create(path, data, ephemeral=ephemeral, sequential=sequential)
+
+
+def play(
+    folder: Path, story: Callable[[Life], Awaitable[None]], *, failures: list[RegistryError] | None = None
+) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), MemoryStore(MemoryEnsemble()) as store:
+        async with asyncio.timeout(60), FailingStore(MemoryEnsemble(), failures or []) as store:
             life = Life(folder, store)
             await life.registry.cluster.make_paths()
             await life.membership.register()
@@ -89,3 +114,29 @@ def test_the_end_of_a_session_that_is_heard_of_late_ends_nothing_of_the_next(tmp
         assert await life.told_to_lead(2) == ErrorCode.NONE
 
     play(tmp_path, story)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_failed_log_directory_is_told_in_spite_of_lost_sessions_and_refusals(tmp_path: Path) -> None:
+    async def story(life: Life) -> None:
+        await life.membership.directory_failed()
+        controller = await life.registry.controllers.elect(BrokerId(2), timestamp_ms=1)
+        assert controller is not None
+        assert await life.registry.orders.take_log_dir_failures(controller) == {BrokerId(1)}
+
+    lost = [
+        ConnectionLossError("moved"),
+        SessionExpiredError("over"),
+        RefusedError("too much"),
+        ConnectionLossError(""),
+    ]
+    play(tmp_path, story, failures=lost)
+    assert lost == []
+
+
+def test_a_failed_log_directory_is_told_to_nobody_once_the_broker_has_left(tmp_path: Path) -> None:
+    async def story(life: Life) -> None:
+        await life.membership.directory_failed()
+        assert await life.store.children(paths.LOG_DIR_EVENTS) == ()
+
+    play(tmp_path, story, failures=[StoreClosedError("it stops")])

@@ -16,14 +16,19 @@ from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.peers import PeerLostError
 from ottla.registry import Registry
 from ottla.registry.store import Operation, Result, Znode
-from ottla.wire import Message
+from ottla.wire import ErrorCode, Message
 from ottla.wire.messages.k02_list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from ottla.wire.messages.k04_leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
 from ottla.wire.messages.k05_stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from ottla.wire.messages.k06_update_metadata import UpdateMetadataResponse
 from tests.peers.memorystore import MemoryEnsemble, MemoryStore
@@ -59,6 +64,8 @@ class Brokers:
     def __init__(self) -> None:
         self.orders: list[Message] = []
         self.obedient = {ONE}
+        self.without_disk: set[BrokerId] = set()
+        """Those that can hold nothing, and say so when they are asked."""
         self.log_ends: dict[BrokerId, int] = {}
         self.asked: list[BrokerId] = []
         self.tells = asyncio.Event()
@@ -83,9 +90,28 @@ class Brokers:
                         for each in topic.partition_states
                     ]
                 )
-            return LeaderAndIsrResponse() if isinstance(request, LeaderAndIsrRequest) else UpdateMetadataResponse()
+            if isinstance(request, LeaderAndIsrRequest):
+                is_without_disk = live.registration.broker_id in self.without_disk
+                return _answer(request, ErrorCode.KAFKA_STORAGE_ERROR if is_without_disk else ErrorCode.NONE)
+            return UpdateMetadataResponse()
 
         return InProcess(order)
+
+
+def _answer(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+    """The same for every partition."""
+    return LeaderAndIsrResponse(
+        topics=[
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=[
+                    LeaderAndIsrPartitionError(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partition_states
+                ],
+            )
+            for topic in request.topic_states
+        ]
+    )
 
 
 class _Inquiry:

@@ -8,6 +8,7 @@ from ottla.metadata import BrokerRegistration, ReplicaAssignment, TopicId
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.topics import TopicAssignment, encode_topic
 from ottla.registry import BadVersionError, ChildrenChanged, DataChanged, NoNodeError, Registry
+from ottla.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.peers.memorystore import MemoryStore
 from tests.unit.controller.stage import ALONE, ID, ONE, T0, TOPIC, TWO, Stage, play
 
@@ -119,6 +120,66 @@ def test_brokers_that_come_and_go() -> None:
         assert stage.leader() == ONE
         state = stage.image.topics["t"].states[0]
         assert (state.isr, state.leader_epoch) == ((ONE,), 1)
+
+    play(story)
+
+
+async def led_by_the_second(stage: Stage, registry: Registry) -> None:
+    """One topic, of which both brokers are in sync."""
+    await registry.brokers.register(BrokerRegistration(TWO, ()))
+    stage.brokers.obedient = {ONE, TWO}
+    await stage.controller.on_event(ChildrenChanged(paths.BROKER_IDS, ("1", "2")))
+    await stage.registry.topics.create("t", TopicAssignment(ID, {0: ReplicaAssignment((TWO, ONE))}))
+    await stage.controller.topics_changed()
+    assert (stage.leader(), stage.image.topics["t"].states[0].isr) == (TWO, (TWO, ONE))
+
+
+def told_offline(stage: Stage) -> list[int]:
+    """The offline replicas of t-0, as brokers were told last."""
+    orders = [order for order in stage.brokers.orders if isinstance(order, UpdateMetadataRequest)]
+    told = [each for order in orders for topic in order.topic_states for each in topic.partition_states]
+    return told[-1].offline_replicas if told else []
+
+
+def test_what_was_led_on_a_log_directory_that_failed_is_led_elsewhere() -> None:
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            second = Registry(other)
+            await led_by_the_second(stage, second)
+            stage.brokers.without_disk = {TWO}
+            await second.orders.announce_log_dir_failure(TWO)
+            await stage.controller.on_event(ChildrenChanged(paths.LOG_DIR_EVENTS, ()))
+            await stage.until(lambda: stage.leader() == ONE)
+            assert stage.image.topics["t"].states[0].isr == (ONE,)
+            await stage.until(lambda: told_offline(stage) == [TWO])
+            assert await stage.registry.store.children(paths.LOG_DIR_EVENTS) == ()
+
+    play(story)
+
+
+def test_a_new_controller_asks_by_itself_which_log_directories_have_failed() -> None:
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            await led_by_the_second(stage, Registry(other))
+            stage.brokers.without_disk = {TWO}
+            await stage.controller.session_renewed()
+            await stage.until(lambda: stage.leader() == ONE)
+            await stage.until(lambda: told_offline(stage) == [TWO])
+
+    play(story)
+
+
+def test_a_broker_that_registers_with_a_failed_log_directory_leads_nothing_of_it() -> None:
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            second = Registry(other)
+            await led_by_the_second(stage, second)
+            other.expire()
+            stage.brokers.without_disk = {TWO}
+            await second.brokers.register(BrokerRegistration(TWO, ()))
+            await stage.controller.on_event(ChildrenChanged(paths.BROKER_IDS, ("1", "2")))
+            await stage.until(lambda: told_offline(stage) == [TWO])
+            assert stage.leader() == ONE
 
     play(story)
 
