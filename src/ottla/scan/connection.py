@@ -6,6 +6,7 @@ nothing of what is fetched is copied on its way to the decoder.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import struct
@@ -57,6 +58,18 @@ class Connection:
 
     def speaks(self, key: ApiKey) -> bool:
         return key in self._versions
+
+    def limit(self, timeout_s: float) -> None:
+        """How long silence is borne from now on."""
+        _limit(self._socket, timeout_s)
+
+    def has_answer(self, timeout_s: float) -> bool:
+        """Whether something comes in that time; the end of the connection is something, too."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
 
     def send(self, request: Message) -> None:
         key = schema(type(request).__name__).key
@@ -146,18 +159,23 @@ def _connected(host: str, port: int, settings: Settings) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         if settings.is_encrypted:
             made = _secured(made, host, settings)
-            made.settimeout(settings.timeout_s)
-            return made
-        # A timeout of Python's would make the socket non-blocking, and then nobody waits for all of a frame.
-        made.settimeout(None)
-        whole = int(settings.timeout_s)
-        limit = struct.pack("@ll", whole, int((settings.timeout_s - whole) * 1_000_000))
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        _limit(made, settings.timeout_s)
     except BaseException:
         made.close()
         raise
     return made
+
+
+def _limit(made: socket.socket, timeout_s: float) -> None:
+    if isinstance(made, ssl.SSLSocket):
+        made.settimeout(timeout_s)
+        return
+    # A timeout of Python's would make the socket non-blocking, and then nobody waits for all of a frame.
+    made.settimeout(None)
+    whole = int(timeout_s)
+    limit = struct.pack("@ll", whole, int((timeout_s - whole) * 1_000_000))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _secured(plain: socket.socket, host: str, settings: Settings) -> socket.socket:

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from ottla.cli.client.operating import Broker, OperationError, Operations
 from ottla.cli.client.replanning import Where
-from ottla.scan.errors import ScanError
 from ottla.wire import ErrorCode, in_memory
 from ottla.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.k02_list_offsets import (
@@ -61,7 +60,7 @@ def compare(operations: Operations, where: Where) -> Comparison:
                 if len({chunk.batches[at] for chunk in chunks}) > 1:
                     return Comparison(where, offset - begin, _difference(holders, chunks, at, offset))
                 offset = chunks[0].batches[at][0]
-    except (OperationError, ScanError, OSError) as error:
+    except OperationError as error:
         return Comparison(where, 0, str(error))
     return Comparison(where, max(end - begin, 0), None)
 
@@ -80,7 +79,7 @@ def _earliest(operations: Operations, where: Where) -> int:
         raise OperationError("nobody leads it")
     wanted = ListOffsetsPartition(partition_index=where[1], current_leader_epoch=-1, timestamp=_EARLIEST)
     request = ListOffsetsRequest(replica_id=_CONSUMER, topics=[ListOffsetsTopic(name=where[0], partitions=[wanted])])
-    answer = operations.connection(leader.host, leader.port).ask(request, ListOffsetsResponse)
+    answer = operations.ask(leader, request, ListOffsetsResponse)
     (told,) = (each for topic in answer.topics for each in topic.partitions)
     if told.error_code:
         raise OperationError(f"broker {leader.broker_id}: {ErrorCode(told.error_code).name}")
@@ -104,7 +103,7 @@ def _fetch(operations: Operations, broker: Broker, where: Where, offset: int) ->
         session_epoch=-1,
         topics=[FetchTopic(topic=where[0], partitions=[partition])],
     )
-    answer = operations.connection(broker.host, broker.port).ask(request, FetchResponse)
+    answer = operations.ask(broker, request, FetchResponse)
     (told,) = (each for topic in answer.responses for each in topic.partitions)
     if told.error_code:
         raise OperationError(f"broker {broker.broker_id}: {ErrorCode(told.error_code).name}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
@@ -13,7 +15,7 @@ from ottla.cli.client.replanning import Assignment, Layout, Where
 from ottla.scan.connection import Connection
 from ottla.scan.errors import ScanError
 from ottla.scan.settings import parse_settings
-from ottla.wire import ErrorCode, Message
+from ottla.wire import ApiKey, ErrorCode, Message
 from ottla.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.k32_describe_configs import (
     DescribeConfigsRequest,
@@ -37,16 +39,25 @@ from ottla.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ottla.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1
 _LOOK_AGAIN_S = 0.2
+_PATIENCE_S = 2.0
+"""How long a broker that says nothing is waited for before others are asked."""
+_OF_THE_BROKER = 0.8
+"""The part of the time that a broker may take; the rest is for the way."""
 
 R = TypeVar("R", bound=Message)
 
 
 class OperationError(Error):
     """What the cluster refused."""
+
+
+class NoControllerError(OperationError):
+    """Nobody answered as the controller in time."""
 
 
 class Broker(NamedTuple):
@@ -74,8 +85,9 @@ class Operations:
     """A cluster, over connections of its own."""
 
     def __init__(self, target: Target) -> None:
-        self._settings = parse_settings(target.settings)
-        self._timeout_s = target.timeout_s
+        settings = parse_settings(target.settings)
+        self._timeout_s = min(target.timeout_s, settings.timeout_s)
+        self._settings = replace(settings, timeout_s=self._timeout_s)
         self._connections: dict[tuple[str, int], Connection] = {}
         self.brokers: dict[int, Broker] = {}
         self.controller_id = -1
@@ -94,8 +106,11 @@ class Operations:
     def refresh(self) -> None:
         """Who is there and who leads, as any broker tells."""
         answer = self._ask_any(MetadataRequest(topics=None), MetadataResponse)
+        present = self._present()
         self.brokers = {
-            broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in answer.brokers
+            broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in answer.brokers
+            if present is None or broker.node_id in present
         }
         self.controller_id = answer.controller_id
         self.partitions = {
@@ -117,7 +132,7 @@ class Operations:
             topic_partitions=None
             if wanted is None
             else [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in wanted.items()],
-            timeout_ms=int(self._timeout_s * 1000),
+            timeout_ms=self._timeout_ms,
         )
         answer = self._ask_controller(request, ElectLeadersResponse)
         _check(answer.error_code, None)
@@ -138,7 +153,7 @@ class Operations:
             )
             for topic, numbers in _by_topic(plan).items()
         ]
-        request = AlterPartitionReassignmentsRequest(timeout_ms=int(self._timeout_s * 1000), topics=topics)
+        request = AlterPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
         answer = self._ask_controller(request, AlterPartitionReassignmentsResponse)
         _check(answer.error_code, answer.error_message)
         return {
@@ -150,7 +165,7 @@ class Operations:
 
     def moves(self) -> dict[Where, Move]:
         """What is under way."""
-        request = ListPartitionReassignmentsRequest(timeout_ms=int(self._timeout_s * 1000), topics=None)
+        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
         answer = self._ask_controller(request, ListPartitionReassignmentsResponse)
         _check(answer.error_code, answer.error_message)
         return {
@@ -184,46 +199,111 @@ class Operations:
         ]
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        broker = self.brokers[int(name)] if kind == BROKER else None
         answer = (
-            self._ask_any(request, IncrementalAlterConfigsResponse)
-            if broker is None
-            else self.connection(broker.host, broker.port).ask(request, IncrementalAlterConfigsResponse)
+            self.ask(self.brokers[int(name)], request, IncrementalAlterConfigsResponse)
+            if kind == BROKER
+            else self._ask_any(request, IncrementalAlterConfigsResponse)
         )
         for response in answer.responses:
             _check(response.error_code, response.error_message)
 
     # Connections.
 
-    def connection(self, host: str, port: int) -> Connection:
-        found = self._connections.get((host, port))
-        if found is None:
-            found = self._connections[host, port] = Connection(host, port, self._settings)
-        return found
+    def _present(self) -> set[int] | None:
+        """Who is there for certain: Metadata lists a broker of ours a little longer than it lives."""
+        if not any(each.speaks(ApiKey.DESCRIBE_CLUSTER) for each in self._connections.values()):
+            return None  # a Kafka before 2.8, which lists nobody longer
+        answer = self._ask_any(DescribeClusterRequest(), DescribeClusterResponse)
+        return None if answer.error_code else {broker.broker_id for broker in answer.brokers}
+
+    def ask(self, broker: Broker, request: Message, answer: type[R]) -> R:
+        """What this one broker says."""
+        try:
+            return self._ask((broker.host, broker.port), request, answer, self._timeout_s)
+        except (OSError, ScanError) as error:
+            raise OperationError(f"broker {broker.broker_id} does not answer: {error}") from error
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self._timeout_s * 1000 * _OF_THE_BROKER)
 
     def _ask_controller(self, request: Message, answer: type[R]) -> R:
+        """What takes long is not asked for a second time while it may go on, as long as the same broker rules."""
         deadline = time.monotonic() + self._timeout_s
+
+        def is_in_time() -> bool:
+            return time.monotonic() < deadline
+
         while True:
             broker = self.brokers.get(self.controller_id)
             if broker is not None:
-                response = self.connection(broker.host, broker.port).ask(request, answer)
-                if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
-                    return response
-            if time.monotonic() > deadline:
-                raise OperationError("there is no controller that answers; 'ottla cluster health' shows what there is")
+                asked = broker.broker_id
+
+                def rules_still(asked: int = asked) -> bool:
+                    self.refresh()
+                    return self.controller_id == asked and is_in_time()
+
+                with suppress(OSError, ScanError):
+                    response = self._ask((broker.host, broker.port), request, answer, _left(deadline), rules_still)
+                    if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
+                        return response
+            if not is_in_time():
+                raise NoControllerError(
+                    "there is no controller that answers; 'ottla cluster health' shows what there is"
+                )
             time.sleep(_LOOK_AGAIN_S)
             self.refresh()
 
     def _ask_any(self, request: Message, answer: type[R]) -> R:
-        known = [(broker.host, broker.port) for broker in self.brokers.values()]
-        failure: Exception | None = None
-        for host, port in (*known, *self._settings.bootstrap):
-            try:
-                return self.connection(host, port).ask(request, answer)
-            except (OSError, ScanError) as error:
-                self._connections.pop((host, port), None)
-                failure = error
-        raise OperationError(f"no broker answers: {failure}")
+        """Who answered before is asked first. Nobody is waited for as long as others are left, until nobody else is."""
+        deadline = time.monotonic() + self._timeout_s
+        patience_s = _PATIENCE_S
+        while True:
+            known = dict.fromkeys(
+                [*((each.host, each.port) for each in self.brokers.values()), *self._settings.bootstrap]
+            )
+            failures: list[Exception] = []
+            for address in sorted(known, key=lambda each: each not in self._connections):
+                try:
+                    return self._ask(address, request, answer, _left(deadline, patience_s))
+                except (OSError, ScanError) as error:
+                    failures.append(error)
+            if time.monotonic() > deadline or not any(isinstance(each, TimeoutError) for each in failures):
+                raise OperationError(f"no broker answers: {failures[-1]}")
+            patience_s *= 2
+
+    def _ask(
+        self,
+        address: tuple[str, int],
+        request: Message,
+        answer: type[R],
+        patience_s: float,
+        is_worth_waiting: Callable[[], bool] = lambda: False,
+    ) -> R:
+        # Out of sight meanwhile: whoever is asked whether it is worth waiting may have to be asked elsewhere.
+        connection = self._connections.pop(address, None) or self._opened(address, patience_s)
+        try:
+            connection.send(request)
+            while not connection.has_answer(patience_s):
+                if not is_worth_waiting():
+                    raise TimeoutError(f"{connection.address} does not answer")
+            response = connection.receive(answer)
+        except BaseException:
+            connection.close()
+            raise
+        if self._connections.setdefault(address, connection) is not connection:
+            connection.close()
+        return response
+
+    def _opened(self, address: tuple[str, int], patience_s: float) -> Connection:
+        connection = Connection(*address, replace(self._settings, timeout_s=patience_s))
+        connection.limit(self._timeout_s)
+        return connection
+
+
+def _left(deadline: float, patience_s: float | None = None) -> float:
+    """How long to wait for one broker: never for nothing, and never for all that is left."""
+    return min(max(deadline - time.monotonic(), _LOOK_AGAIN_S), patience_s or _PATIENCE_S)
 
 
 def _by_topic(partitions: Iterable[Where]) -> dict[str, list[int]]:
