@@ -18,7 +18,7 @@ from ottla.cli.client.replanning import Assignment, read_plan, spread, with_fact
 
 if TYPE_CHECKING:
     # Loaded by the commands that use it, not by --help.
-    from ottla.cli.client.operating import Operations
+    from ottla.cli.client.operating import Move, Operations
     from ottla.wire import ErrorCode
 
 _PROGRESS_S = 0.3
@@ -44,23 +44,13 @@ def command() -> None:
 @client_command
 def health(*, output: Output, target: Target) -> None:
     """Show what is wrong with a cluster: exit code 0 if nothing is, 1 if something is."""
+    from ottla.cli.client.health import problems
+
     with _operations(target) as operations:
-        moves = operations.moves() if operations.controller_id in operations.brokers else {}
+        rows, moves = _controller(operations)
         least = operations.min_insync({topic for topic, _ in operations.partitions})
-        rows: list[Row] = []
-        if operations.controller_id not in operations.brokers:
-            rows.append({"what": "cluster", "problem": "there is no controller"})
-        for (topic, number), partition in sorted(operations.partitions.items()):
-            name = f"{topic}-{number}"
-            away = [broker for broker in partition.replicas if broker not in operations.brokers]
-            if partition.leader < 0:
-                rows.append({"what": name, "problem": "nobody leads it"})
-            if len(partition.isr) < min(least.get(topic, 1), len(partition.replicas)):
-                rows.append({"what": name, "problem": f"fewer in sync than min.insync.replicas: {partition.isr}"})
-            elif len(partition.isr) < len(partition.replicas) and (topic, number) not in moves:
-                rows.append({"what": name, "problem": f"in sync are {partition.isr} of {partition.replicas}"})
-            if away:
-                rows.append({"what": name, "problem": f"brokers that are away: {away}"})
+        found = problems(operations.partitions, operations.brokers, least, moves)
+        rows += [{"what": what, "problem": problem} for what, problem in found]
         show(output, "problems", rows, (field("WHAT", "what"), field("PROBLEM", "problem")))
         astray = sum(each.leader != each.replicas[0] for each in operations.partitions.values() if each.replicas)
         output.note(
@@ -251,6 +241,19 @@ def _operations(target: Target) -> Operations:
     from ottla.cli.client.operating import Operations
 
     return Operations(target)
+
+
+def _controller(operations: Operations) -> tuple[list[Row], Mapping[tuple[str, int], Move]]:
+    """What is wrong with it, and the moves that it knows of."""
+    from ottla.cli.client.operating import NoControllerError
+
+    controller = operations.controller_id
+    if controller not in operations.brokers:
+        return [{"what": "cluster", "problem": "there is no controller"}], {}
+    try:
+        return [], operations.moves()
+    except NoControllerError:
+        return [{"what": f"broker {controller}", "problem": "is the controller and does not answer"}], {}
 
 
 def _execute(operations: Operations, wanted: Assignment, throttle: int | None, *, wait_: bool, output: Output) -> None:

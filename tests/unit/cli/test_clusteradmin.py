@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli import clusteradmin
+from ottla.cli.client import operating
+
+from .client.standins import StandIns
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIns]:
+    monkeypatch.setattr(operating, "_PATIENCE_S", 0.05)
+    with StandIns(1, 2, 3).running() as running:
+        yield running
+
+
+def test_health_tells_of_a_controller_that_says_nothing_and_of_the_rest(cluster: StandIns) -> None:
+    cluster.partitions = [(2, [2, 3], [2, 3]), (-1, [3, 2], [3])]
+    cluster.silence(1)
+    words = ["health", "-b", cluster.bootstrap(3), "--timeout", "0.3", "--format", "jsonl"]
+    done = CliRunner().invoke(clusteradmin.command, words)
+    assert done.exit_code == 1
+    assert '{"what": "broker 1", "problem": "is the controller and does not answer"}' in done.output
+    assert '{"what": "t-1", "problem": "nobody leads it"}' in done.output
