@@ -18,7 +18,7 @@ from ottla.cli.client.replanning import Assignment, read_plan, spread, with_fact
 
 if TYPE_CHECKING:
     # Loaded by the commands that use it, not by --help.
-    from ottla.cli.client.operating import Move, Operations
+    from ottla.cli.client.operating import Move, Operations, Partition
     from ottla.wire import ErrorCode
 
 _PROGRESS_S = 0.3
@@ -260,7 +260,8 @@ def _execute(operations: Operations, wanted: Assignment, throttle: int | None, *
     unknown = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in operations.partitions]
     if unknown:
         raise Failure(f"there is no {', '.join(unknown)}", NOT_FOUND)
-    click.echo(write_plan({where: operations.partitions[where].replicas for where in wanted}))
+    moves = operations.moves()
+    click.echo(write_plan({where: _settled(operations.partitions[where], moves.get(where)) for where in wanted}))
     if throttle is not None:
         _throttle(operations, wanted, throttle)
     _fail_if(operations.reassign(wanted))
@@ -268,6 +269,11 @@ def _execute(operations: Operations, wanted: Assignment, throttle: int | None, *
     if wait_:
         _wait(operations, wanted, output)
         _unthrottle(operations, wanted)
+
+
+def _settled(partition: Partition, move: Move | None) -> list[int]:
+    """Where it is without what a move under way adds."""
+    return [broker for broker in partition.replicas if move is None or broker not in move.adding]
 
 
 def _wait(operations: Operations, wanted: Assignment, output: Output) -> None:

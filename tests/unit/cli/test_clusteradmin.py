@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -26,3 +27,14 @@ def test_health_tells_of_a_controller_that_says_nothing_and_of_the_rest(cluster:
     assert done.exit_code == 1
     assert '{"what": "broker 1", "problem": "is the controller and does not answer"}' in done.output
     assert '{"what": "t-1", "problem": "nobody leads it"}' in done.output
+
+
+def test_the_way_back_from_a_move_under_way_lacks_what_the_move_adds(cluster: StandIns, tmp_path: Path) -> None:
+    cluster.partitions = [(1, [2, 3, 1], [1])]
+    cluster.adding = {0: [2, 3]}
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2]}]}')
+    words = ["reassign", "execute", str(plan), "-b", cluster.bootstrap(1)]
+    done = CliRunner().invoke(clusteradmin.command, words)
+    assert done.exit_code == 0, done.output
+    assert '"partition": 0, "replicas": [1]}' in done.output
