@@ -20,6 +20,10 @@ from ottla.cli.supervisor import GRACE_S, READY_TIMEOUT_S, Child, Signals, Stopp
 INTERRUPTED = 128 + signal.SIGINT
 
 
+class NotStartedError(ConfigError):
+    """A process that ``up`` did not start."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpRequest:
     """What the command line of ``ottla up`` asks for."""
@@ -75,11 +79,14 @@ def down(folder: Path) -> int:
 
 def restart(folder: Path, role: str, number: int) -> int:
     """Stop one process of a cluster if it runs, start it again, and wait until it serves."""
+    missing = NotStartedError(f"{folder}: no {role} {number} was started there")
+    if not folder.is_dir():
+        raise missing
     with Signals.caught() as signals, locked(folder):
         state = State.load(folder)
         known = [] if state is None else [each for each in state.processes if (each.role, each.id) == (role, number)]
         if state is None or not known:
-            raise ConfigError(f"{folder}: no {role} {number} was started there")
+            raise missing
         before = known[0].identity
         end([before], GRACE_S)
         same = [each for each in state.processes if each.identity == before]

@@ -7,6 +7,7 @@ each, for what is to survive the loss of one must not share it.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from ottla.base.errors import ConfigError
 from ottla.cli.brokerplan import BrokerPlan, brokers_there, write_brokers
 from ottla.cli.keeperplan import KeeperPlan, keepers_there, write_keepers
-from ottla.cli.processes import free_ports, is_free
+from ottla.cli.processes import check_host, free_ports, is_free
 from ottla.keeper.peers import PORT_MAX, Address
 
 ENSEMBLE = 3
@@ -104,6 +105,7 @@ def plan_cluster(wish: Wish) -> ClusterPlan:
             f"--host {wish.host}: can be reached from other machines, and there is no access control yet;"
             " use a loopback address, or allow it with --insecure"
         )
+    check_host(wish.host)
     brokers = _count("broker", brokers_there(wish.folder), wish.brokers, wish.folder, default=lambda: 1)
     keepers = _count(
         "keeper", keepers_there(wish.folder), wish.keepers, wish.folder, default=lambda: 1 if brokers == 1 else ENSEMBLE
@@ -135,10 +137,22 @@ def plan_cluster(wish: Wish) -> ClusterPlan:
         ],
         wish.insecure,
     )
-    write_keepers(plan.keepers, wish.keeper_settings, insecure=wish.insecure)
-    connect = ",".join(str(keeper.client) for keeper in plan.keepers)
-    write_brokers(plan.brokers, connect, wish.broker_settings, insecure=wish.insecure)
+    _write(plan, wish)
     return plan
+
+
+def _write(plan: ClusterPlan, wish: Wish) -> None:
+    """Every file, or nothing in folders that were not there before."""
+    folders = [*(keeper.folder for keeper in plan.keepers), *(broker.folder for broker in plan.brokers)]
+    new = [folder for folder in folders if not folder.exists()]
+    connect = ",".join(str(keeper.client) for keeper in plan.keepers)
+    try:
+        write_keepers(plan.keepers, wish.keeper_settings, insecure=wish.insecure)
+        write_brokers(plan.brokers, connect, wish.broker_settings, insecure=wish.insecure)
+    except BaseException:
+        for folder in new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _broker_id(wish: Wish, brokers: int, number: int) -> int:

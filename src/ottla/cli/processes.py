@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from ottla.base.errors import ConfigError
+
 _STATE = 0  # fields of /proc/PID/stat, counted from behind the name
 _START_TIME = 19
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -77,6 +79,16 @@ def wait_gone(processes: Iterable[Identity], timeout_s: float) -> list[Identity]
     return remaining
 
 
+def check_host(host: str) -> None:
+    """Refuse an address that no port of this machine can be listened on at."""
+    try:
+        with socket.socket(_family(host)) as probe:
+            probe.bind((host, 0))
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"--host {host}: cannot listen there: {reason}") from error
+
+
 def is_free(host: str, port: int) -> bool:
     """Whether a server could listen there now."""
     with socket.socket(_family(host)) as probe:
@@ -108,6 +120,8 @@ def free_ports(host: str, count: int) -> list[int]:
             break
         if _hold(host, port):
             chosen.append(port)
+    if len(chosen) < count:
+        raise ConfigError(f"{host}: {count} free ports are needed, and there are {len(chosen)}")
     return chosen
 
 

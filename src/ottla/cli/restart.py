@@ -9,12 +9,13 @@ import click
 
 from ottla.base.errors import Error
 from ottla.cli import options
-from ottla.cli.cluster import restart
+from ottla.cli.client.connection import NOT_FOUND
+from ottla.cli.cluster import NotStartedError, restart
 
 
 @click.command("restart")
 @click.argument("role", type=click.Choice(["broker", "keeper"]))
-@click.argument("number", metavar="ID", type=click.IntRange(1))
+@click.argument("number", metavar="ID", type=click.IntRange(0))
 @options.folder
 def command(role: str, number: int, folder: Path) -> None:
     """Start one process of a cluster again.
@@ -25,4 +26,4 @@ def command(role: str, number: int, folder: Path) -> None:
         sys.exit(restart(folder, role, number))
     except (Error, OSError) as error:
         click.echo(f"ottla restart: {error}", err=True)
-        sys.exit(1)
+        sys.exit(NOT_FOUND if isinstance(error, NotStartedError) else 1)

@@ -240,6 +240,9 @@ def test_restarting_keeps_the_number_of_keepers(ottla: Ottla) -> None:
         (["--set", "nonsense"], 2, "is not of the form k=v"),
         (["--console-port", "1", "--no-console"], 2, "exclude each other"),
         (["--host", "0.0.0.0"], 1, "--host 0.0.0.0: can be reached from other machines"),
+        (["--host", "192.0.2.1", "--insecure"], 1, "--host 192.0.2.1: cannot listen there: Cannot assign requested"),
+        (["--host", "192.0.2.1", "--insecure", "--port", "0", "--keeper-port", "0"], 1, "cannot listen there"),
+        (["--host", "no such host", "--insecure", "--port", "0"], 1, "--host no such host: cannot listen there"),
         (["--keeper-set", "tickTime=soon"], 1, "tickTime=soon: must be a whole number of at least 1"),
         (["--dir", "/proc/none"], 1, "--dir /proc/none: cannot be made"),
         (["--dir", "file"], 2, "is a file"),
@@ -251,6 +254,7 @@ def test_what_cannot_be_is_refused_in_words(ottla: Ottla, arguments: list[str], 
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert [entry.name for entry in ottla.folder.iterdir()] == ["file"]  # nothing of it is left behind
 
 
 def test_a_port_that_is_taken_is_named(ottla: Ottla) -> None:
@@ -293,5 +297,8 @@ def test_a_keeper_that_died_is_started_again(ottla: Ottla) -> None:
 
 def test_what_was_never_started_cannot_be_started_again(ottla: Ottla) -> None:
     ottla.up()
-    done = ottla.run("restart", "broker", "1", "--dir", "cluster")
-    assert (done.returncode, "no broker 1 was started there" in done.stderr) == (1, True)
+    for role, number, folder in (("broker", "1", "cluster"), ("broker", "0", "cluster"), ("keeper", "1", "nowhere")):
+        done = ottla.run("restart", role, number, "--dir", folder)
+        assert done.returncode == 3
+        assert done.stderr == f"ottla restart: {folder}: no {role} {number} was started there\n"
+    assert not (ottla.folder / "nowhere").exists()
