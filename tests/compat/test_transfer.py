@@ -53,6 +53,21 @@ def content(cluster: Cluster, topic: str) -> list[dict[str, object]]:
     return ottla.query(text, bootstrap=cluster.bootstrap).rows()
 
 
+@pytest.mark.parametrize("cluster", BOTH, indirect=True)
+def test_what_cannot_be_sent_or_noted_is_not_begun(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "users.csv").write_text("id,name\n1,ann\n")
+    refused = run(cluster, tmp_path, "import", topic, "users.csv")
+    assert (refused.exit_code, f"no topic is called {topic}; " in refused.output) == (3, True)
+    cluster.create(topic)
+    refused = run(cluster, tmp_path, "import", topic, "users.csv", "--state", "/proc/state")
+    assert (refused.exit_code, "/proc/state" in refused.output) == (1, True)
+    refused = run(cluster, tmp_path, "import", topic, "users.csv", "--key", "nocol")
+    assert (refused.exit_code, "there is no column nocol for the key, but id, name" in refused.output) == (1, True)
+    assert content(cluster, topic) == []
+    refused = run(cluster, tmp_path, "export", "nowhere", "files")
+    assert (refused.exit_code, "no topic is called nowhere; " in refused.output) == (3, True)
+
+
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 @pytest.mark.parametrize("cluster", BOTH, indirect=True)
 def test_what_goes_out_comes_in_again(cluster: Cluster, topic: str, tmp_path: Path, form: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.client.connection import NOT_FOUND, Failure, Target, client_command, output_command
+from ottla.cli.client.connection import NOT_FOUND, Failure, Target, client_command, missing_topic, output_command
 from ottla.cli.client.output import Output, Row, field, show
 from ottla.cli.client.replanning import Assignment, read_plan, spread, with_factor, without_broker, write_plan
 
@@ -357,7 +357,7 @@ def _topics(operations: Operations, patterns: tuple[str, ...]) -> list[str]:
     for pattern in patterns:
         meant = [name for name in names if fnmatchcase(name, pattern)]
         if not meant and "*" not in pattern:
-            raise Failure(f"no topic is called {pattern}; 'ottla topic ls' shows what there is", NOT_FOUND)
+            raise missing_topic(pattern)
         found.update(dict.fromkeys(meant))
     return list(found)
 

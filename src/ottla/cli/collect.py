@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from ottla.base.errors import ConfigError
 from ottla.cli import options as shared
-from ottla.cli.client.connection import NOT_FOUND, Failure, Target, client_command
+from ottla.cli.client.connection import Failure, Target, client_command, missing_topic
 from ottla.collect.plan import (
     BODY_BYTES,
     BODY_BYTES_MOST,
@@ -331,8 +331,4 @@ def _look_at_topics(target: Target, topics: set[str], *, is_created: bool) -> No
         return
     for topic in sorted(topics):
         if topic not in known and not is_created:
-            raise Failure(
-                f"no topic is called {topic}; 'ottla topic create {topic}' creates it, and so does --allow-auto-topic-creation "
-                f"where the brokers permit it",
-                NOT_FOUND,
-            )
+            raise missing_topic(topic, is_written=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.client.connection import FAILED, Failure, Target, client_command
+from ottla.cli.client.connection import FAILED, Failure, Target, client_command, missing_topic
 
 
 @click.command("export", context_settings={"show_default": True})
@@ -44,15 +44,21 @@ def command(
     except ImportError as error:
         raise Failure(f"{error.name} is not installed: pip install 'ottla[sql]'", FAILED) from None
     from ottla.scan.cluster import Cluster
+    from ottla.scan.errors import UnknownTopicError
     from ottla.scan.settings import parse_settings
 
     limit = {"default.api.timeout.ms": str(int(target.timeout_s * 1000))}
     request = Request(topic, directory, form, typed, read_committed, file_records)
     files = records = 0
-    with Cluster(parse_settings({**limit, **target.settings})) as cluster:
-        for done in export(cluster, request):
-            files += 1
-            records += done.records
-            if not quiet:
-                click.echo(f"{done.path.name}  {done.records} records  {done.bytes} bytes  {done.left} left", err=True)
+    try:
+        with Cluster(parse_settings({**limit, **target.settings})) as cluster:
+            for done in export(cluster, request):
+                files += 1
+                records += done.records
+                if not quiet:
+                    click.echo(
+                        f"{done.path.name}  {done.records} records  {done.bytes} bytes  {done.left} left", err=True
+                    )
+    except UnknownTopicError:
+        raise missing_topic(topic) from None
     click.echo(f"{records} records in {files} files")

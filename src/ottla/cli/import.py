@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.client.connection import FAILED, Failure, Target, client_command
+from ottla.cli.client.connection import FAILED, Failure, Target, client_command, missing_topic
 
 
 @click.command("import", context_settings={"show_default": True})
@@ -39,6 +39,7 @@ from ottla.cli.client.connection import FAILED, Failure, Target, client_command
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where progress is kept; default .TOPIC.import.",
 )
+@click.option("--allow-auto-topic-creation", is_flag=True, help="Let the brokers create a topic that is missing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @client_command
 def command(
@@ -51,6 +52,7 @@ def command(
     now: bool,
     compression: str,
     state_file: Path | None,
+    allow_auto_topic_creation: bool,
     quiet: bool,
     target: Target,
 ) -> None:
@@ -69,8 +71,10 @@ def command(
         raise Failure(f"{error.name} is not installed: pip install 'ottla[sql]'", FAILED) from None
     from ottla.cli.client import producing
 
-    target.connect()
+    if topic not in target.connect().cluster.topics and not allow_auto_topic_creation:
+        raise missing_topic(topic, is_written=True)
     state = importing.State(state_file or Path(f".{topic}.import"))
+    state.save()  # where it cannot be noted how far it is, nothing is sent
     reading = importing.Reading(topic, key, keep_partitions, keep_times=not now)
     producer = target.producer(producing.settings(compression=compression, acks="all"))
     sent = 0

@@ -7,6 +7,7 @@ library.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
@@ -31,5 +32,24 @@ def main() -> NoReturn:
         sys.meta_path.insert(0, WithoutPandas())
     from ottla.cli.app import app
 
-    app.main(arguments, prog_name="ottla")
-    sys.exit(0)
+    code: int | str | None = 0
+    try:
+        app.main(arguments, prog_name="ottla")
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:
+        code = _tell(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # What could not be written would be tried again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or _tell(error)
+    sys.exit(code)
+
+
+def _tell(error: OSError) -> int:
+    """Such as a disk that is full behind stdout, of a command that has no words of its own for it. Nobody who reads on is no news."""
+    if not isinstance(error, BrokenPipeError):
+        print(f"ottla: {': '.join(filter(None, (error.filename, error.strerror)))}", file=sys.stderr)
+    return 1

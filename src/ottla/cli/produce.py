@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ottla.cli.client.connection import FAILED, INTERRUPTED, NOT_FOUND, Failure, Target, client_command
+from ottla.cli.client.connection import FAILED, INTERRUPTED, Target, client_command, missing_topic
 from ottla.cli.client.layout import LayoutError, parse_layout
 from ottla.cli.client.reading import Readable, check_readable, line_record, read_by_layout, read_json_lines, read_lines
 from ottla.cli.client.record import ClientRecord, Headers, RecordInputError
@@ -46,7 +46,7 @@ class Read(NamedTuple):
     "--input",
     "files",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
     multiple=True,
     help="Read this file, not stdin; may be given many times.",
 )
@@ -120,7 +120,7 @@ def command(
         return allow_auto_topic_creation or name in connection.cluster.topics
 
     if stamp.topic and not exists(stamp.topic):
-        raise Failure(_missing(stamp.topic), NOT_FOUND)
+        raise missing_topic(stamp.topic, is_written=True)
     producer = target.producer(producing.settings(compression=compression, acks=ACKS[acks]))
     records = (stamp.apply(record, exists) for record in _records(values, files, read))
     progress = _Progress(shown=not quiet and sys.stderr.isatty())
@@ -145,7 +145,7 @@ class _Stamp(NamedTuple):
         if not topic:
             raise RecordInputError("it names no topic, and neither does the command line")
         if not self.topic and not exists(topic):
-            raise RecordInputError(_missing(topic))
+            raise RecordInputError(missing_topic(topic, is_written=True).message)
         return record._replace(
             topic=topic,
             key=self.key if record.key is None else record.key,
@@ -266,13 +266,6 @@ def _timestamp(text: str | None) -> int | None:
     if found is None:
         raise click.UsageError(f"--timestamp: {text!r} is neither milliseconds nor a date nor RFC 3339")
     return found
-
-
-def _missing(topic: str) -> str:
-    return (
-        f"no topic is called {topic}; 'ottla topic create {topic}' creates it, and so does --allow-auto-topic-creation "
-        f"where the brokers permit it"
-    )
 
 
 def _no_watermarks(topic: str, partition: int) -> tuple[int, int]:

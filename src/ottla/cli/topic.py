@@ -9,12 +9,11 @@ import click
 
 from ottla.cli import options
 from ottla.cli.client.connection import (
-    NOT_FOUND,
     Connection,
-    Failure,
     Target,
     client_command,
     explain,
+    missing_topic,
     output_command,
     wait,
 )
@@ -187,7 +186,7 @@ def _found(connection: Connection, patterns: tuple[str, ...], *, missing_is_erro
     for pattern in patterns:
         names = [name for name in sorted(connection.cluster.topics) if _means(pattern, name)]
         if not names and missing_is_error:
-            raise Failure(f"no topic is called {pattern}; 'ottla topic ls' shows what there is", NOT_FOUND)
+            raise missing_topic(pattern)
         found.update(dict.fromkeys(names))
     return list(found)
 

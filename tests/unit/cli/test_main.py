@@ -51,6 +51,20 @@ def test_an_unknown_command_is_named(ottla: Ottla) -> None:
     assert "No such command 'frobnicate'" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("status",), ("--version",), ("topic", "--help")])
+def test_what_cannot_be_written_is_one_line_and_exit_code_1(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ottla", *arguments],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "ottla: No space left on device\n")
+
+
 def test_version(ottla: Ottla) -> None:
     assert ottla.run("--version").stdout == f"ottla {__version__}\n"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import click
 
-from ottla.base.errors import Error
+from ottla.base.errors import ConfigError, Error
 from ottla.cli import options as shared
 from ottla.cli.client import output as output_options
 from ottla.cli.client.output import Output
@@ -41,6 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _SLICE_S = 0.5
 _JAAS = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_ADDRESS = re.compile(r"(?:\w+://)?(?:\[[^\]]+\]|[^\s:,\[\]]+)(?::([0-9]+))?")
 _OF_JAVA_ALONE = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 
 
@@ -147,10 +148,14 @@ def client_command(function: Callable[P, R]) -> Callable[..., R]:
         timeout: float,
         **kwargs: Any,
     ) -> R:
-        settings = gather_settings(
-            bootstrap=bootstrap, given=x_settings, client_config=client_config, profile=profile, environment=os.environ
-        )
         with exit_codes():
+            settings = gather_settings(
+                bootstrap=bootstrap,
+                given=x_settings,
+                client_config=client_config,
+                profile=profile,
+                environment=os.environ,
+            )
             return function(*args, target=Target(settings, timeout), **kwargs)  # type: ignore[arg-type]
 
     made: Callable[..., R] = command
@@ -205,10 +210,22 @@ def exit_codes() -> Iterator[None]:
         raise Failure("there was no answer, so nothing was done") from None
     except Error as error:
         raise Failure(str(error)) from None
+    except BrokenPipeError:
+        raise  # nobody reads on, which is no error
+    except OSError as error:
+        raise Failure(": ".join(filter(None, (error.filename, error.strerror or str(error))))) from None
     except Exception as error:
         if "confluent_kafka" not in sys.modules or not _is_kafka_exception(error):
             raise
         raise Failure(explain(error.args[0])) from None
+
+
+def missing_topic(name: str, *, is_written: bool = False) -> Failure:
+    """For a topic that is not there. Where it would have been written to, it may be wanted."""
+    step = "'ottla topic ls' shows what there is"
+    if is_written:
+        step = f"'ottla topic create {name}' creates it, and so does --allow-auto-topic-creation where the brokers permit it"
+    return Failure(f"no topic is called {name}; {step}", NOT_FOUND)
 
 
 def explain(error: KafkaError) -> str:
@@ -240,11 +257,24 @@ def gather_settings(
     if address := environment.get("OTTLA_BOOTSTRAP"):
         settings[BOOTSTRAP] = address
     if client_config is not None:
-        settings |= read_client_properties(client_config.read_text(encoding="utf-8"))
+        try:
+            settings |= read_client_properties(client_config.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, ConfigError) as error:
+            raise click.UsageError(f"--client-config {client_config}: {error}") from None
     settings |= given
     if bootstrap:
         settings[BOOTSTRAP] = bootstrap
+    _check_bootstrap(settings[BOOTSTRAP])
     return settings
+
+
+def _check_bootstrap(text: str) -> None:
+    """What is no port, librdkafka would take for port 0."""
+    addresses = [address.strip() for address in text.split(",") if address.strip()]
+    for address in addresses or [text]:
+        found = _ADDRESS.fullmatch(address)
+        if found is None or not 0 < int(found[1] or 9092) <= 65535:
+            raise click.UsageError(f"{address!r} is no broker's address: give HOST:PORT,...")
 
 
 def read_client_properties(text: str) -> dict[str, str]:

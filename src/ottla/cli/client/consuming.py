@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec
 
-from ottla.cli.client.connection import NOT_FOUND, Connection, Failure, Target
+from ottla.cli.client.connection import NOT_FOUND, Connection, Failure, Target, missing_topic
 from ottla.cli.client.description import list_offsets
 from ottla.cli.client.ranges import Range, Span, resolve
 from ottla.cli.client.record import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, ClientRecord, Headers
@@ -174,7 +174,7 @@ def _partitions(connection: Connection, request: Request) -> list[Partition]:
     for topic in request.topics:
         found = connection.cluster.topics.get(topic)
         if found is None:
-            raise Failure(f"no topic is called {topic}; 'ottla topic ls' shows what there is", NOT_FOUND)
+            raise missing_topic(topic)
         for number in request.partitions or sorted(found.partitions):
             if number not in found.partitions:
                 raise Failure(f"{topic} has the partitions 0 to {len(found.partitions) - 1}, not {number}", NOT_FOUND)

@@ -46,13 +46,19 @@ class State:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._rows: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+        try:
+            self._rows: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+        except ValueError as error:
+            raise ImportFailedError(f"{path}: is not what ottla import wrote: {error}") from error
 
     def rows(self, file: Path) -> int:
         return self._rows.get(str(file.resolve()), 0)
 
     def note(self, file: Path, rows: int) -> None:
         self._rows[str(file.resolve())] = rows
+        self.save()
+
+    def save(self) -> None:
         temporary = self._path.with_name(self._path.name + ".tmp")
         with temporary.open("w") as out:
             json.dump(self._rows, out)
@@ -74,7 +80,7 @@ def records(path: Path, form: str, reading: Reading, *, skip: int = 0) -> Iterat
     try:
         made = _lines(path, reading) if form == "jsonl" else _rows(path, form, reading)
         yield from islice(made, skip, None)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowInvalid, OSError, RecordInputError) as error:
         raise ImportFailedError(f"{path}: {error}") from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from ottla.cli.client.connection import NOT_FOUND, Connection, Failure, Target, wait
+from ottla.cli.client.connection import NOT_FOUND, Connection, Failure, Target, missing_topic, wait
 from ottla.cli.client.description import list_offsets
 from ottla.cli.client.groups import Partition, committed_offsets
 from ottla.cli.client.output import Row
@@ -38,7 +38,7 @@ def chosen_partitions(
     for topic, numbers in topics.items():
         found = connection.cluster.topics.get(topic)
         if found is None:
-            raise Failure(f"no topic is called {topic}; 'ottla topic ls' shows what there is", NOT_FOUND)
+            raise missing_topic(topic)
         for number in numbers or sorted(found.partitions):
             if number not in found.partitions:
                 raise Failure(f"{topic} has the partitions 0 to {len(found.partitions) - 1}, not {number}", NOT_FOUND)

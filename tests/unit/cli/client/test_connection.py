@@ -77,6 +77,44 @@ def test_ctrl_c_is_130() -> None:
     assert caught.value.code == 130
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(13, "Permission denied", "/proc/1/cwd"), "/proc/1/cwd: Permission denied"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("cannot be"), "cannot be"),
+    ],
+)
+def test_what_the_system_refuses_is_a_line(error: OSError, told: str) -> None:
+    with pytest.raises(Failure) as caught, exit_codes():
+        raise error
+    assert (caught.value.message, caught.value.exit_code) == (told, 1)
+
+
+def test_a_pipe_that_is_closed_is_no_failure() -> None:
+    with pytest.raises(BrokenPipeError), exit_codes():
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("text", ["a", "a:9092", "a:9092,b:9093,", "[::1]:9092", "PLAINTEXT://a:9092, b", "10.0.0.1:1"])
+def test_addresses_of_brokers(text: str) -> None:
+    assert gathered({}, bootstrap=text)[BOOTSTRAP] == text
+
+
+@pytest.mark.parametrize("text", [",", "a:port", "a:", "a:0", "a:99999", "a b:9092", "a:9092,:9092", "::1"])
+def test_what_is_no_address_of_a_broker_is_refused(text: str) -> None:
+    for source in ({"bootstrap": text}, {"environment": {"OTTLA_BOOTSTRAP": text}}, {"given": {BOOTSTRAP: text}}):
+        with pytest.raises(click.UsageError, match="is no broker's address: give HOST:PORT"):
+            gathered(**{"environment": {}, **source})  # type: ignore[arg-type]
+
+
+def test_a_file_of_settings_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"client.id=\xff\n")
+    with pytest.raises(click.UsageError, match=r"--client-config .*client\.properties: .*can't decode byte 0xff"):
+        gathered({}, client_config=file)
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, prog_name="ottla")
 
@@ -95,7 +133,9 @@ def run(*arguments: str) -> Result:
         (["produce", "t", "-f", "jsonl", "-K", ":"], "is for lines"),
         (["produce", "t", "-H", "=v"], "not of the form k=v"),
         (["produce", "t", "-t", "soon"], "neither milliseconds"),
-        (["produce", "t", "x", "-i", "file"], "exclude each other"),
+        (["produce", "t", "x", "-i", "-"], "exclude each other"),
+        (["produce", "t", "-i", "nosuch"], "'nosuch' does not exist"),
+        (["topic", "ls", "-b", "localhost:nothing"], "'localhost:nothing' is no broker's address"),
         (["produce", "t", "x", "-o", "%q"], "no such verb"),
         (["consume", "t", "-o", "x"], "is no offset"),
         (["consume", "t", "-f", "%q"], "no such verb"),
