@@ -150,7 +150,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> A
     metavar="S",
     type=click.FloatRange(0),
     default=10.0,
-    help="Seconds to send what is left, at the end.",
+    help="Seconds to send what is left, when told to stop; else as long as brokers take some of it within these.",
 )
 @click.option(
     "--interval",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.client.connection import INTERRUPTED
+from ottla.cli.client.connection import FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     from ottla.collect.collector import Collector
@@ -63,3 +63,5 @@ class View:
             click.echo(summary(state), err=True)
         if self._signal == signal.SIGINT:
             sys.exit(INTERRUPTED)
+        if self._signal is None and state.waiting:
+            sys.exit(FAILED)

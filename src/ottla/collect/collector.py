@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FOREVER_S = 1e9
 _LOOK_S = 0.05
 
 
@@ -46,7 +45,7 @@ class Collector:
         self._is_read = False
 
     def stop(self) -> None:
-        """Take no more, and send what there is for a while; called again, at once."""
+        """Take no more, and send what there is for ``drain_s``; called again, end at once."""
         if self._is_read:
             self._sender.finish(0 if self._stopping.is_set() else self._drain_s)
         self._stopping.set()
@@ -61,8 +60,8 @@ class Collector:
                 await self._read(sources)
                 # Only now, as sources bring to an end what they have begun.
                 self._is_read = True
-                self._sender.finish(self._drain_s if self._stopping.is_set() else FOREVER_S)
-                await self._ended()
+                self._sender.finish(self._drain_s)
+                await self._sent()
         finally:
             self._sender.finish(0)
             await asyncio.to_thread(self._sender.join)
@@ -100,6 +99,16 @@ class Collector:
             finally:
                 for each in (ended, stopping, failed):
                     each.cancel()
+
+    async def _sent(self) -> None:
+        """Until the sender has come to its end. Unless it was told to stop, it goes on while brokers take what it has."""
+        settled = 0
+        while not self._sender.ended:
+            counters = self._counters
+            if counters.delivered + counters.rejected > settled and not self._stopping.is_set():
+                settled = counters.delivered + counters.rejected
+                self._sender.finish(self._drain_s)
+            await asyncio.sleep(_LOOK_S)
 
     async def _ended(self) -> None:
         """Until the sender has come to its end."""
