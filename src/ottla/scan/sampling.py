@@ -45,10 +45,10 @@ def gather(decoded: Iterable[Decoded]) -> Samples:
     return Samples(pa.concat_arrays(keys), pa.concat_arrays(values))
 
 
-def guess(samples: Samples, form: Format | None = None) -> Table:
+def guess(samples: Samples, form: Format | None = None, *, in_sql: bool = False) -> Table:
     """A table of what samples look like; of ``form`` if that is known."""
     text_values = is_text(samples.values)
     if form is None:
         schema = infer(samples.values.to_pylist())
         form = PlainFormat(text=text_values) if schema is None else JsonFormat(schema)
-    return Table(form, text_keys=is_text(samples.keys), text_values=text_values)
+    return Table(form, text_keys=is_text(samples.keys), text_values=text_values, in_sql=in_sql)

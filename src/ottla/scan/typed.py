@@ -32,10 +32,12 @@ META = {
 class Table:
     """Which columns there are, and how decoded records become rows of those that are wanted."""
 
-    def __init__(self, form: Format, *, text_keys: bool, text_values: bool) -> None:
+    def __init__(self, form: Format, *, text_keys: bool, text_values: bool, in_sql: bool = False) -> None:
+        """``in_sql``: fields that SQL has no name for, or cannot tell from another column, are found in ``_value`` alone."""
         self.form = form
         self._texts = {"_key": text_keys, "_value": text_values, CORRUPT: text_values}
         own = [field for field in form.schema if field.name not in META and field.name != CORRUPT]
+        own = _sayable(own) if in_sql else own
         meta = [pa.field(name, self._type(name, RAW.field(raw).type)) for name, raw in META.items()]
         self.schema = pa.schema([*own, *meta, pa.field(CORRUPT, self._type(CORRUPT, pa.binary()))])
 
@@ -74,3 +76,15 @@ class Table:
         if malformed is None:
             return pa.nulls(rows, self._type(CORRUPT, pa.binary()))
         return self._shown(CORRUPT, pc.if_else(malformed, values, pa.scalar(None, pa.binary())))
+
+
+def _sayable(fields: Sequence[pa.Field]) -> list[pa.Field]:
+    """One column of each name, as SQL does not look at the case of names: those of the record first, then the first of the value."""
+    taken = {name.lower() for name in (*META, CORRUPT)}
+    found = []
+    for field in fields:
+        folded = field.name.lower()
+        if folded and "\0" not in folded and folded not in taken:
+            taken.add(folded)
+            found.append(field)
+    return found

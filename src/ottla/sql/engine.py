@@ -26,6 +26,7 @@ from ottla.scan.typed import Table
 from ottla.sql.topics import CHEAP, Readable, TopicDataset
 
 BATCH_ROWS = 10_000
+_LISTING = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
 
 
 class QueryError(Error):
@@ -82,6 +83,8 @@ class Engine:
     def query(self, text: str) -> pa.RecordBatchReader:
         """The rows of the last statement in ``text``; they are read as they are asked for."""
         if not self._files or not self._is_of_files(text):
+            if _LISTING.fullmatch(text):
+                return pa.table({"name": pa.array(sorted(self._source.topics()), pa.string())}).to_reader()
             self.prepare(text)
         try:
             *before, last = self._connection.extract_statements(text)
@@ -91,11 +94,12 @@ class Engine:
         except ValueError:
             raise QueryError("there is no statement in the query") from None
         except duckdb.Error as error:
-            raise QueryError(str(error)) from error
+            raise self._refused(error) from error
 
     def prepare(self, text: str) -> list[str]:
         """Make the topics that ``text`` speaks of into views; which they are."""
         found = [topic for topic in mentioned(self._source.topics(), text) if topic not in self._files]
+        check_said(self._formats, found)
         for topic in found:
             if topic not in self.datasets:
                 self._add(topic)
@@ -115,7 +119,7 @@ class Engine:
         try:
             rows = self._connection.sql(f"explain (format json) {text}").to_arrow_reader(1).read_all().to_pylist()
         except duckdb.Error as error:
-            raise QueryError(str(error)) from error
+            raise self._refused(error) from error
         plan: list[dict[str, Any]] = json.loads(rows[0]["explain_value"])
         return plan
 
@@ -138,16 +142,34 @@ class Engine:
         table = inferred(self._source, topic, self._formats.get(topic))
         dataset = TopicDataset(self._source, topic, table)
         name = f"topic {len(self.datasets)}"
-        self._connection.register(name, dataset)
         columns = ", ".join(_quoted(column) for column in table.schema.names)
-        self._connection.execute(f"create view {_quoted(topic)} as select {columns} from {_quoted(name)}")  # noqa: S608
+        try:
+            self._connection.register(name, dataset)
+            self._connection.execute(f"create view {_quoted(topic)} as select {columns} from {_quoted(name)}")  # noqa: S608
+        except duckdb.Error as error:
+            raise QueryError(f"topic {topic} cannot be made a table: {error}") from error
         self.datasets[topic] = dataset
         self._names[topic] = name
+
+    def _refused(self, error: duckdb.Error) -> QueryError:
+        """What DuckDB said; where it misses a column, also which topic has no records that could tell its columns."""
+        unknown = [topic for topic in self.datasets if topic not in self._formats and not self.ranges(topic)]
+        if not unknown or not isinstance(error, duckdb.BinderException):
+            return QueryError(str(error))
+        told = f"--values '{unknown[0]}=json,valueColumns=page string;ms int'"
+        return QueryError(f"{error}\n{unknown[0]} has no records that tell its columns: say them, as in {told}")
 
 
 def mentioned(topics: Iterable[str], text: str) -> list[str]:
     """The topics that a query may speak of: a name too many does no harm, and names are hard to tell from other words."""
     return [topic for topic in topics if re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w.-])", text)]
+
+
+def check_said(formats: Iterable[str], topics: Sequence[str]) -> None:
+    """Values that are said to be something are those of topics in the query."""
+    for topic in formats:
+        if topic not in topics:
+            raise QueryError(f"values of {topic} are said to be something, and the query speaks of no such topic")
 
 
 def inferred(source: Source, topic: str, values: Values | None = None) -> Table:
@@ -158,7 +180,7 @@ def inferred(source: Source, topic: str, values: Values | None = None) -> Table:
     if values is not None:
         form = open_format(values.form, None, values.options)
         form = form or infer_format(values.form, samples.values.to_pylist(), values.options)
-    return sampling.guess(samples, form)
+    return sampling.guess(samples, form, in_sql=True)
 
 
 def _quoted(name: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ottla.sql.engine import QueryError, Source, Values, inferred, mentioned
+from ottla.sql.engine import QueryError, Source, Values, check_said, inferred, mentioned
 from ottla.sql.following import speaks_of
 from ottla.sql.opening import open_source
 from ottla.sql.topics import CHEAP
@@ -50,6 +50,7 @@ def query_on_spark(
         source = open_source(settings, log_dirs, read_committed=read_committed)
         try:
             topics = [topic for topic in mentioned(source.topics(), text) if topic not in tables]
+            check_said(formats or {}, topics)
             pushes = is_plain(text, topics)
             options = _options(settings, log_dirs, read_committed=read_committed, pushes=pushes)
             for topic in topics:
