@@ -115,8 +115,8 @@ def test_rows_become_objects_and_objects_become_columns(cluster: Cluster, topic:
         {"id": 3, "name": "c", "_key": "3"},
     ]
     assert run(cluster, tmp_path, "export", topic, "typed", "--typed").exit_code == 0
-    [file] = (tmp_path / "typed").iterdir()
+    [file] = (tmp_path / "typed").glob("*.parquet")
     assert pa.parquet.read_table(file).column("name").to_pylist() == ["a", None, "c"]
     assert run(cluster, tmp_path, "export", topic, "csv", "--format", "csv", "--typed").exit_code == 0
-    [lines] = (tmp_path / "csv").iterdir()
+    [lines] = (tmp_path / "csv").glob("*.csv")
     assert lines.read_text().startswith("id,name,tags,_key,")

@@ -15,7 +15,7 @@ from ottla.base.errors import RemoteProtocolError
 from ottla.scan.connection import Connection
 from ottla.scan.errors import ScanError, UnknownTopicError, UnreachableError
 from ottla.scan.settings import Settings
-from ottla.wire import ApiKey, ErrorCode
+from ottla.wire import ZERO_UUID, ApiKey, ErrorCode
 from ottla.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -116,6 +116,11 @@ class Cluster:
             elif topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise ScanError(f"topic {topic.name}: {ErrorCode(topic.error_code).name}")
         return found
+
+    def identity(self, topic: str) -> tuple[str | None, bytes | None]:
+        """The ids of the cluster and of a topic, which no other of the same name has; None from brokers that know none."""
+        [found] = self.retry(lambda: self._metadata([topic])).topics
+        return self._cluster_id, None if found.topic_id == ZERO_UUID else found.topic_id
 
     # ------------------------------------------------------------------ offsets
 

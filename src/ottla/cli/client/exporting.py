@@ -1,13 +1,15 @@
 """A topic into files, so that an export that was broken off goes on where it was.
 
     DIR/clicks-0-00000000000000000000-00000000000000250000.parquet       topic, partition, first offset, the offset behind the last
+    DIR/.clicks.export                                                  {"cluster": "...", "topic": "..."}: the ids of both
 
 A file is written under another name and renamed once it is whole, so a file that is there is complete, and the names say how far
-every partition has come. Columns are those of the record; with ``typed`` those that ``ottla sql`` shows.
+every partition has come. Offsets mean something in one topic alone, so another of the same name is not exported behind it. Columns are those of the record; with ``typed`` those that ``ottla sql`` shows.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -16,10 +18,12 @@ from typing import IO, NamedTuple
 
 import pyarrow as pa
 
+from ottla.base.errors import Error
 from ottla.cli.client.jsonrecord import dump_line
 from ottla.cli.client.record import CREATE_TIME, LOG_APPEND_TIME, ClientRecord
+from ottla.metadata.ids import format_id
 from ottla.scan import sampling
-from ottla.scan.cluster import Cluster, TopicPartition
+from ottla.scan.cluster import LATEST, Cluster, TopicPartition
 from ottla.scan.columns import RAW
 from ottla.scan.errors import UnknownTopicError
 from ottla.scan.fetching import Fetching, Range
@@ -29,6 +33,10 @@ from ottla.sql.output import write_csv, write_json_lines, write_parquet
 
 FILE_RECORDS = 250_000
 _NAME = re.compile(r"(.+)-(\d+)-(\d{20})-(\d{20})\.(\w+)")
+
+
+class OtherTopicError(Error):
+    """The directory has files of another topic of the same name."""
 
 
 class Request(NamedTuple):
@@ -59,6 +67,7 @@ def export(cluster: Cluster, request: Request) -> Iterator[Done]:
     places = [TopicPartition(request.topic, partition) for partition in found[request.topic]]
     request.directory.mkdir(parents=True, exist_ok=True)
     exported = already(request)
+    _check_same(cluster, request, exported, places)
     wanted = [
         Range(one.place, max(one.start, exported.get(one.place, 0)), one.end)
         for one in ranges(cluster, places, read_committed=request.read_committed)
@@ -81,6 +90,33 @@ def already(request: Request) -> dict[TopicPartition, int]:
             place = TopicPartition(match[1], int(match[2]))
             behind[place] = max(behind.get(place, 0), int(match[4]))
     return behind
+
+
+def _check_same(
+    cluster: Cluster, request: Request, exported: dict[TopicPartition, int], places: list[TopicPartition]
+) -> None:
+    """What is in the directory came from this topic, or there is nothing of it."""
+    path = request.directory / f".{request.topic}.export"
+    cluster_id, topic_id = cluster.identity(request.topic)
+    now = {"cluster": cluster_id, "topic": None if topic_id is None else format_id(topic_id)}
+    before = json.loads(path.read_text()) if path.exists() else {}
+    for what, known in before.items():
+        if known is not None and now.get(what) not in (known, None):
+            raise OtherTopicError(
+                f"{request.directory} has files of another {what}, whose id was {known} and now is {now[what]}: "
+                f"give another directory, or remove them and {path.name}"
+            )
+    ends = cluster.offsets(dict.fromkeys((place for place in places if place in exported), LATEST))
+    for place, end in sorted(exported.items()):
+        if ends.get(place, 0) < end:
+            raise OtherTopicError(
+                f"{request.directory} has {place} up to offset {end}, and now it ends at {ends.get(place, 0)}: "
+                "the topic was made anew or lost records; give another directory"
+            )
+    if not before:
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(json.dumps(now) + "\n")
+        temporary.replace(path)
 
 
 Write = Callable[[Range, IO[bytes]], int]

@@ -2,7 +2,8 @@
 
 A file of records (with a column ``value``, as ``ottla export`` writes them) becomes those records again. Of any other, each row becomes
 a JSON object, and a column may be the key. How many rows of each file are acknowledged is written down beside the others in a
-small state file after every few thousand: what was sent behind that is sent again, so it is at least once.
+small state file after every few thousand: what was sent behind that is sent again, so it is at least once. Rows are counted, so a file
+that was written anew since has others in their place, and is refused.
 """
 
 from __future__ import annotations
@@ -42,29 +43,39 @@ class Reading(NamedTuple):
 
 
 class State:
-    """How many rows of each file have arrived."""
+    """How many rows of each file have arrived, and what the file was then: ``{"/data/users.csv": {"rows": 5000, "size": ..., "mtime_ns": ...}}``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._rows: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+            self._files: dict[str, dict[str, int]] = json.loads(path.read_text()) if path.exists() else {}
         except ValueError as error:
             raise ImportFailedError(f"{path}: is not what ottla import wrote: {error}") from error
 
     def rows(self, file: Path) -> int:
-        return self._rows.get(str(file.resolve()), 0)
+        noted = self._files.get(str(file.resolve()), {"rows": 0})
+        if not noted.items() <= _noted(file, noted["rows"]).items():
+            raise ImportFailedError(
+                f"{file} was changed since {noted['rows']} rows of it were sent: remove {self._path} to send all of it again"
+            )
+        return noted["rows"]
 
     def note(self, file: Path, rows: int) -> None:
-        self._rows[str(file.resolve())] = rows
+        self._files[str(file.resolve())] = _noted(file, rows)
         self.save()
 
     def save(self) -> None:
         temporary = self._path.with_name(self._path.name + ".tmp")
         with temporary.open("w") as out:
-            json.dump(self._rows, out)
+            json.dump(self._files, out)
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(self._path)
+
+
+def _noted(file: Path, rows: int) -> dict[str, int]:
+    found = file.stat()
+    return {"rows": rows, "size": found.st_size, "mtime_ns": found.st_mtime_ns}
 
 
 def form_of(path: Path) -> str:

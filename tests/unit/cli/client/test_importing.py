@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,23 @@ import pytest
 from ottla.cli.client.importing import ImportFailedError, Reading, State, records
 
 
-def test_how_far_it_is_is_read_again(tmp_path: Path) -> None:
-    State(tmp_path / "state").note(tmp_path / "a.csv", 7)
-    assert State(tmp_path / "state").rows(tmp_path / "a.csv") == 7
+def test_an_import_goes_on_behind_the_rows_that_were_sent(tmp_path: Path) -> None:
+    file, kept = tmp_path / "users.csv", tmp_path / "state"
+    file.write_text("id\n1\n2\n")
+    assert State(kept).rows(file) == 0
+    State(kept).note(file, 2)
+    assert State(kept).rows(file) == 2
+
+
+@pytest.mark.parametrize("text", ["id\n3\n4\n5\n", "id\n3\n4\n"])
+def test_a_file_that_was_written_anew_loses_no_rows_for_those_sent_of_the_old_one(tmp_path: Path, text: str) -> None:
+    file, kept = tmp_path / "users.csv", tmp_path / "state"
+    file.write_text("id\n1\n2\n")
+    State(kept).note(file, 2)
+    file.write_text(text)
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(ImportFailedError, match=r"changed since 2 rows of it were sent: remove .*state"):
+        State(kept).rows(file)
 
 
 def test_a_state_that_cannot_be_kept_is_known_before_anything_is_sent(tmp_path: Path) -> None:
