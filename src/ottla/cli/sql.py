@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -111,7 +112,7 @@ def command(
     if engine == "spark" and follow:
         raise click.UsageError("--engine spark answers once; a query that goes on is for duckdb")
     with ExitStack() as stack:
-        out: IO[bytes] = sys.stdout.buffer if path is None else stack.enter_context(path.open("wb"))
+        out = sys.stdout.buffer if path is None else stack.enter_context(_file(path, is_whole=not follow))
         if engine == "spark":
             rows = _on_spark(text, target, master, log_dirs, pipelines, formats, read_committed=read_committed)
             write(rows, form, out)
@@ -122,6 +123,24 @@ def command(
             else:
                 write(made.query(text), form, out)
         out.flush()
+
+
+@contextmanager
+def _file(path: Path, *, is_whole: bool) -> Iterator[IO[bytes]]:
+    """A file that is written to at once, or that takes the place of the one before when it is complete."""
+    # What is no plain file (/dev/stdout, a pipe) cannot be replaced.
+    is_whole = is_whole and (path.is_file() or not path.exists())
+    writing = path.with_name(path.name + ".tmp") if is_whole else path
+    try:
+        with writing.open("wb") as out:
+            yield out
+        if is_whole:
+            writing.replace(path)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror or error}", FAILED) from None
+    finally:
+        if is_whole:
+            writing.unlink(missing_ok=True)
 
 
 def _values(formats: tuple[str, ...]) -> dict[str, Values]:
