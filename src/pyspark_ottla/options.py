@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ottla.scan.cluster import TopicPartition
+from ottla.scan.cluster import EARLIEST, LATEST, TopicPartition
 from ottla.scan.errors import OptionError
 from ottla.scan.fetching import FETCH_BYTES
 from ottla.scan.settings import Settings, parse_settings
@@ -28,6 +28,17 @@ REFUSED = (
 )
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 READ_MODES = ("auto", "network", "files")
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+_NUMBERS = (
+    "fetch.max.bytes",
+    "fetch.max.wait.ms",
+    "fetch.min.bytes",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "request.timeout.ms",
+)
+"""Of a consumer, without effect here; but what is no number is a mistake."""
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
@@ -97,6 +108,7 @@ def parse_read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOpti
     # Files of brokers that do not run are enough for a read that ends.
     is_offline = options.get("readmode", "").lower() == "files" and bool(options.get("logdirs")) and not streaming
     kafka = kafka_options(options, needs_servers=not is_offline)
+    _check_consumer(kafka)
     chosen = [name for name in STRATEGIES if name in options]
     if len(chosen) != 1:
         raise OptionError(
@@ -159,6 +171,15 @@ def parse_read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOpti
     return made
 
 
+def _check_consumer(kafka: Mapping[str, str]) -> None:
+    level = kafka.get("isolation.level", ISOLATION_LEVELS[0])
+    if level not in ISOLATION_LEVELS:
+        raise OptionError(f"kafka.isolation.level={level}: give {' or '.join(ISOLATION_LEVELS)}")
+    for name in _NUMBERS:
+        if name in kafka and not kafka[name].strip().isdigit():
+            raise OptionError(f"kafka.{name}={kafka[name]}: give a number")
+
+
 def _check_letters(options: ReadOptions, topic: str) -> None:
     read = topic in options.topics or topic in (place.topic for place in options.assigned)
     if read or (options.pattern is not None and matches(options.pattern, topic)):
@@ -203,6 +224,8 @@ def _start(options: Mapping[str, str], *, streaming: bool) -> Start:
     made = _place(options, "starting", text)
     if made.named == "latest" and not streaming:
         raise OptionError("startingOffsets=latest: a batch read would be empty; only a stream may start there")
+    if made.offsets and LATEST in made.offsets.values() and not streaming:
+        raise OptionError("startingOffsets: -1 stands for the latest offset; only a stream may start there")
     return made
 
 
@@ -211,7 +234,7 @@ def _end(options: Mapping[str, str]) -> Start:
     made = _place(options, "ending", text)
     if made.named == "earliest":
         raise OptionError("endingOffsets=earliest: nothing lies before it")
-    if made.offsets and -2 in made.offsets.values():
+    if made.offsets and EARLIEST in made.offsets.values():
         raise OptionError("endingOffsets: -2 stands for the earliest offset, before which nothing lies")
     return made
 
@@ -224,21 +247,30 @@ def _place(options: Mapping[str, str], which: str, text: str) -> Start:
             raise OptionError(f"{which}Timestamp={timestamp}: give milliseconds since 1970")
         return Start(timestamp=int(timestamp))
     if by_timestamp is not None:
-        return Start(by_timestamp=parse_offsets(f"{which}OffsetsByTimestamp", by_timestamp))
+        name = f"{which}OffsetsByTimestamp"
+        times = parse_offsets(name, by_timestamp)
+        if min(times.values(), default=0) < 0:
+            raise OptionError(f"{name}={by_timestamp}: give milliseconds since 1970")
+        return Start(by_timestamp=times)
     if text.lower() in ("earliest", "latest"):
         return Start(named=text.lower())
     if text.startswith("-") and text[1:].isdigit():
         return Start(relative_records=int(text[1:]))
     if text.startswith("-") and (length := _DURATION.fullmatch(text[1:])):
         return Start(relative_ms=int(length[1]) * _UNITS_MS[length[2]])
-    return Start(offsets=parse_offsets(f"{which}Offsets", text))
+    offsets = parse_offsets(f"{which}Offsets", text)
+    if min(offsets.values(), default=0) < EARLIEST:
+        raise OptionError(
+            f"{which}Offsets={text}: no offset is less than -2, which stands for the earliest, and -1 for the latest"
+        )
+    return Start(offsets=offsets)
 
 
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
     """``{"topic": {"0": 23, "1": -2}}``."""
     try:
         return {
-            TopicPartition(topic, int(partition)): int(offset)
+            TopicPartition(topic, int(partition)): _whole(offset)
             for topic, partitions in json.loads(text).items()
             for partition, offset in partitions.items()
         }
@@ -252,13 +284,20 @@ def _assigned(text: str | None) -> tuple[TopicPartition, ...]:
     if text is None:
         return ()
     try:
-        return tuple(
-            TopicPartition(topic, int(partition))
+        named = [
+            TopicPartition(topic, _whole(partition))
             for topic, partitions in json.loads(text).items()
             for partition in partitions
-        )
+        ]
+        return tuple(dict.fromkeys(named))
     except (ValueError, AttributeError, TypeError):
         raise OptionError(f'assign={text}: give JSON like {{"topic": [0, 1]}}') from None
+
+
+def _whole(number: object) -> int:
+    if type(number) is not int:
+        raise TypeError(f"{number!r} is no whole number")
+    return number
 
 
 def _count(options: Mapping[str, str], name: str) -> int | None:

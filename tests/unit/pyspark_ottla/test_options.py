@@ -48,6 +48,13 @@ def test_starts_and_ends_have_their_precedence() -> None:
         ({"startingOffsets": '{"a": [1]}'}, "startingOffsets"),
         ({"endingOffsets": "earliest"}, "nothing lies before it"),
         ({"endingOffsets": '{"a": {"0": -2}}'}, "-2"),
+        ({"startingOffsets": '{"a": {"0": -1}}'}, "only a stream may start there"),
+        ({"startingOffsets": '{"a": {"0": -3}}'}, "no offset is less than -2"),
+        ({"endingOffsets": '{"a": {"0": -3}}'}, "no offset is less than -2"),
+        ({"endingOffsets": '{"a": {"0": 1.5}}'}, "endingOffsets"),
+        ({"startingOffsetsByTimestamp": '{"a": {"0": -1}}'}, "milliseconds since 1970"),
+        ({"kafka.isolation.level": "bogus"}, "read_uncommitted or read_committed"),
+        ({"kafka.fetch.max.bytes": "abc"}, "fetch.max.bytes=abc: give a number"),
         ({"startingTimestamp": "noon"}, "startingTimestamp"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "error or latest"),
         ({"minPartitions": "0"}, "minPartitions"),
@@ -67,6 +74,19 @@ def test_starts_and_ends_have_their_precedence() -> None:
 def test_what_cannot_be_is_refused_by_name(options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         _ = parsed(**options).settings
+
+
+def test_a_partition_that_is_assigned_twice_is_read_once() -> None:
+    servers = {"kafka.bootstrap.servers": "one:1"}
+    found = parse_read_options({**servers, "assign": '{"a": [1, 0, 1]}'}, streaming=False)
+    assert found.assigned == (TopicPartition("a", 1), TopicPartition("a", 0))
+    for text in ('{"a": "0"}', '{"a": ["0"]}', '{"a": [true]}', '{"a": 0}'):
+        with pytest.raises(OptionError, match="assign="):
+            parse_read_options({**servers, "assign": text}, streaming=False)
+
+
+def test_a_stream_may_start_at_the_latest_offset_of_a_partition() -> None:
+    assert parsed(True, startingOffsets='{"a": {"0": -1}}').start.offsets == {TopicPartition("a", 0): -1}
 
 
 def test_a_stream_has_no_end() -> None:
