@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
 from ottla.base.compiled import is_compiled
-from ottla.base.errors import ConfigError
+from ottla.base.errors import ConfigError, CorruptionError
 from ottla.base.pace import Pace
 from ottla.base.recent import Recent
 from ottla.base.scope import TaskScope
@@ -54,7 +54,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.streams import ANSWER_TIMEOUT_S, InProcess, Link, over_sockets
 from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.log import LogDirectory, MetaProperties, StorageError
-from ottla.metadata.ids import BrokerId
+from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.metadata.image import Image, LiveBroker
 from ottla.metadata.names import CONSUMER_OFFSETS
 from ottla.metadata.znodes import paths
@@ -184,6 +184,7 @@ class BrokerServer:
             proposals=self.proposals,
             image=lambda: self.cluster.image,
         )
+        self._replicas.on_damage = self._log_damaged
         self.settings.replicas, self.settings.fetchers = self._replicas, self.fetchers
         self._orders = Orders(
             self.cluster, self._replicas, self.clock, learn_topics=configs.learn_topics, forget_topic=self._topic_gone
@@ -358,6 +359,15 @@ class BrokerServer:
         self._spawn(self._membership.directory_failed(), "telling the controller of a failed log directory")
         if all(each.health.failure is not None for each in self._directories):
             log.critical("no log directory is left: until a restart, nothing here can be written or read")
+
+    def _log_damaged(self, where: TopicPartition, damage: CorruptionError) -> None:
+        """It is being read or written at this moment."""
+        asyncio.get_running_loop().call_soon(self._give_up, where, damage)
+
+    def _give_up(self, where: TopicPartition, damage: CorruptionError) -> None:
+        if self._replicas.give_up(where, damage, now_ms=self.clock.wall_ms()):
+            log.warning("%s is damaged, and left to those that have it in sync", where)
+            self._spawn(self._membership.directory_failed(), "telling the controller of a damaged log")
 
     async def _check_lag(self) -> None:
         lag_s = self.config.replica_lag_max_ms / 1000

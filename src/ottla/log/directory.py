@@ -92,6 +92,8 @@ class LogDirectory:
         self._log_start_offsets = OffsetsFile(path / LOG_START_OFFSETS)
         self._high_watermarks = OffsetsFile(path / HIGH_WATERMARKS)
         self._corrupt_recovery_points: dict[TopicPartition, int] = {}
+        self._given_up: dict[TopicPartition, Log] = {}
+        """Of those that are corrupt, what was opened all the same: somebody may still be at work on it."""
         self.has_deleted = False
         """Logs went that may be back after a crash, and that the checkpoints still name: ``settle_deletions`` is due."""
         self._lock = -1
@@ -274,12 +276,23 @@ class LogDirectory:
         self.sync_deletions()
         self.settle_deletions()
 
+    def give_up(self, topic_partition: TopicPartition, damage: CorruptionError) -> None:
+        """A log was found to be damaged while it was used, and stays closed from now on, as if that had been found at the start."""
+        log = self.logs.pop(topic_partition)
+        log.abandon()
+        self._given_up[topic_partition] = log
+        self.corrupt[topic_partition] = damage
+        self._corrupt_recovery_points[topic_partition] = log.recovery_point
+
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Make room for another log in the place of one that is damaged. Its files stay, under another name."""
         with self.health.guard(f"setting {topic_partition} aside"):
             target = self.path / f"{topic_partition}.{uuid4().hex}{STRAY_SUFFIX}"
             (self.path / str(topic_partition)).replace(target)
             fsync_directory(self.path)
+        log = self._given_up.pop(topic_partition, None)
+        if log is not None:
+            log.moved(target)
         del self.corrupt[topic_partition]
         del self._corrupt_recovery_points[topic_partition]
         self._write_recovery_points()

@@ -111,6 +111,8 @@ class Log:
         self._doomed = Doomed()
         self._snapshot_offset = snapshot_offset
         self._told = ""
+        self.on_damage: Callable[[CorruptionError], object] | None = None
+        """Hears of what is found to be damaged, once; it is at work here meanwhile, so nothing may be changed then."""
         # Since the log was opened, for the metrics.
         self.records_in = 0
         self.bytes_in = 0
@@ -274,6 +276,8 @@ class Log:
         if told != self._told:
             self._told = told
             logger.error("%s: %s", self.topic_partition, told)
+            if self.on_damage is not None:
+                self.on_damage(damage)
 
     # ------------------------------------------------------------------ read
 

@@ -96,6 +96,13 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader == self._broker_id
 
+    @property
+    def others_have_it(self) -> bool:
+        """All that is committed is on another broker, too: on another one that is in sync, or on the one that leads."""
+        if self.is_leader:
+            return len(self.isr) > 1
+        return self.leader != NO_LEADER
+
     # What the controller says.
 
     def become(self, state: LeaderAndIsr, replicas: Replicas, *, now_s: float = 0.0) -> bool:

@@ -5,7 +5,8 @@ taken out when a topic is deleted or a replica moves away. One may also move bet
 checkpoint from time to time and come back from it.
 
 A log that was found damaged never leads: its partition is answered with a storage error, and nothing is made in its place,
-until another broker leads. Then the damaged log is set aside, and what it held is fetched again.
+until another broker leads. Then the damaged log is set aside, and what it held is fetched again. If it is found while the log is
+used, that holds only where others have it in sync; a last one goes on to serve what is sound of it.
 The partitions of a log directory that failed are answered so until a restart.
 A log that belongs to an earlier topic of the same name is deleted: its records are not this topic's.
 """
@@ -19,6 +20,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from ottla.base.errors import CorruptionError
 from ottla.log import LogConfig, LogDirectory, StorageError
 from ottla.log import TopicPartition as LogPartition
 from ottla.log.creation import Creation, NewLog
@@ -104,6 +106,8 @@ class Replicas:
             if directory not in failed
             for where, offset in directory.read_high_watermarks().items()
         }
+        self.on_damage: Callable[[TopicPartition, CorruptionError], object] | None = None
+        """Hears of a log that is found to be damaged while it is read or written, and is to ``give_up`` after that."""
         self._checkpointed: set[tuple[str, int]] = set(self._high_watermarks)
         """Whose high watermarks are written down, or were."""
 
@@ -232,6 +236,21 @@ class Replicas:
             self._let_go(partition)
         self.moves.failed(directory)
 
+    def give_up(self, where: TopicPartition, damage: CorruptionError, *, now_ms: int) -> bool:
+        """Part with a replica whose log is damaged, if another broker has one in sync; whether the controller is to be told.
+
+        From then on it is as one that was found to be damaged at the start (``_mend``).
+        """
+        partition = self._partitions.get(where)
+        directory = self._directory_of(where)
+        if partition is None or directory is None or not partition.others_have_it:
+            return False
+        self.moves.end(where, now_ms=now_ms)
+        directory.give_up(LogPartition(*where), damage)
+        self._forget(where)
+        self._let_go(partition)
+        return True
+
     def checkpoint(self) -> None:
         """Write the high watermarks down, and how far the logs are on disk."""
         self._checkpointed = set()
@@ -316,12 +335,17 @@ class Replicas:
         else:
             made = directory.logs[key]
             made.update_high_watermark(self._high_watermarks.get(key, 0))
+        made.on_damage = partial(self._damaged, where)
         partition = Partition(where, topic_id, made, self.broker_id, self._proposals)
         partition.min_insync_replicas = self._min_insync_for(where.topic)
         self._partitions[where] = partition
         self._numbers.setdefault(where.topic, set()).add(where.partition)
         self.moves.opened(partition)
         return partition
+
+    def _damaged(self, where: TopicPartition, damage: CorruptionError) -> None:
+        if self.on_damage is not None:
+            self.on_damage(where, damage)
 
     def _forget_marks(self, coming: Iterable[LogPartition]) -> None:
         """Or after a crash, a new log would be held to the high watermark of an earlier one of that name."""

@@ -61,6 +61,12 @@ class Broker:
         self.directory.abandon()
         self._open()
 
+    def restart(self) -> None:
+        """Stops in good order, so that nothing is read when it starts again."""
+        self.replicas.checkpoint()
+        self.directory.close(now_ms=NOW_MS)
+        self._open()
+
     def close(self) -> None:
         self.directory.abandon()
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ottla.base.errors import CorruptionError
 from ottla.log.epochs import EpochEndOffset
-from ottla.metadata import BrokerId, LeaderAndIsr, TopicId
+from ottla.metadata import BrokerId, LeaderAndIsr, TopicId, TopicPartition
+from ottla.metadata.ids import NO_LEADER
 from ottla.replica.errors import FencedLeaderEpochError, OfflinePartitionError, UnknownLeaderEpochError
 from ottla.replica.replicas import EPOCH_DURING_DELETE, Order
 from ottla.replica.truncation import truncation_offset
@@ -162,8 +164,77 @@ def test_a_damaged_log_does_not_stand_in_the_way_of_a_later_topic(pair: tuple[Br
     assert b.end == 0
 
 
+def test_damage_that_a_reader_finds_is_left_to_who_has_it_in_sync(pair: tuple[Broker, Broker]) -> None:
+    a, b = pair
+    order(pair, A, 0)
+    a.append("m1", "m2", "m3")
+    catch_up(b, a)
+    damage_unnoticed(a)
+    order(pair, A, 1)
+    found = found_by_reader(a)
+    assert a.replicas.give_up(WHERE, found, now_ms=NOW_MS)
+    assert not a.replicas.give_up(WHERE, found, now_ms=NOW_MS), "once is enough"
+    for leader in (A, NO_LEADER):  # the controller asks, and does not know yet
+        with pytest.raises(OfflinePartitionError):
+            a.order(leader, 1, BOTH, BOTH)
+    order(pair, B, 2, (B,))
+    catch_up(a, b)
+    assert a.bytes() == b.bytes()
+    assert list(a.directory.path.glob("t-0.*-stray/*.log"))
+
+
+def test_damage_that_a_follower_finds_is_fetched_again(pair: tuple[Broker, Broker]) -> None:
+    a, b = pair
+    order(pair, A, 0)
+    a.append("m1", "m2", "m3")
+    catch_up(b, a)
+    damage_unnoticed(b)
+    order(pair, A, 1)
+    assert b.replicas.give_up(WHERE, found_by_reader(b), now_ms=NOW_MS)
+    b.order(A, 1, BOTH, BOTH)  # the controller asks what is left
+    catch_up(b, a)
+    assert b.bytes() == a.bytes()
+
+
+def test_the_last_in_sync_serves_what_is_sound_of_a_damaged_log(pair: tuple[Broker, Broker]) -> None:
+    a, _ = pair
+    order(pair, A, 0, (A,))
+    a.append("m1", "m2", "m3")
+    damage_unnoticed(a)
+    order(pair, A, 1, (A,))
+    assert not a.replicas.give_up(WHERE, found_by_reader(a), now_ms=NOW_MS)
+    assert a.partition.is_leader
+    for offset in (0, 2):
+        assert a.partition.read(offset, 1, committed=False, min_one=True).range is not None
+
+
+def found_by_reader(broker: Broker) -> CorruptionError:
+    """What is told of the second record, once however often it is asked for."""
+    found: list[tuple[TopicPartition, CorruptionError]] = []
+    broker.replicas.on_damage = lambda where, damage: found.append((where, damage))
+    for _ in range(2):
+        with pytest.raises(CorruptionError):
+            broker.partition.log.read(1, 1 << 20)
+    ((where, damage),) = found
+    assert where == WHERE
+    return damage
+
+
 def damage(broker: Broker) -> None:
     """A bit in the middle of what was on disk, found at the next start."""
+    _flip_a_bit(broker)
+    broker.crash()
+    assert broker.directory.corrupt
+
+
+def damage_unnoticed(broker: Broker) -> None:
+    """The same behind a stop in good order."""
+    _flip_a_bit(broker)
+    broker.restart()
+    assert not broker.directory.corrupt
+
+
+def _flip_a_bit(broker: Broker) -> None:
     log = broker.partition.log
     log.flush(now_ms=NOW_MS)
     broker.replicas.checkpoint()
@@ -171,5 +242,3 @@ def damage(broker: Broker) -> None:
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
-    broker.crash()
-    assert broker.directory.corrupt
