@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Lock
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -23,7 +23,7 @@ from ottla.base.scope import TaskScope
 from ottla.controller.acts import brokers, isrs, leaders, moves, topics
 from ottla.controller.logends import log_ends
 from ottla.controller.lookout import Lookout, is_refused
-from ottla.controller.machine.answers import Answered, deleted, refused, storage_errors
+from ottla.controller.machine.answers import Answered, deleted, obeyed, refused, storage_errors
 from ottla.controller.machine.elections import LogEnd, undecided
 from ottla.controller.machine.isr import Wish
 from ottla.controller.machine.orders import Sender
@@ -469,15 +469,24 @@ class Controller:
     def _answered(self, answer: Answered) -> None:
         if (refusal := refused(answer)) is not None:
             log.warning("broker %d refuses its orders: %s", answer.broker_id, refusal.name)
+        lost = frozenset() if self._term is None else self._term.situation.failed.get(answer.broker_id, frozenset())
+        mended = lost.intersection(obeyed(answer)) if lost else lost
         failed, gone = storage_errors(answer), deleted(answer)
-        if failed or gone:
-            self._scope.spawn(self._try(lambda term: self._take(term, answer, failed, gone)), name="answer")
+        if mended or failed or gone:
+            self._scope.spawn(self._try(lambda term: self._take(term, answer, mended, failed, gone)), name="answer")
 
     async def _take(
-        self, term: Term, answer: Answered, failed: list[TopicPartition], gone: list[TopicPartition]
+        self,
+        term: Term,
+        answer: Answered,
+        mended: Collection[TopicPartition],
+        failed: Collection[TopicPartition],
+        gone: list[TopicPartition],
     ) -> None:
         if term.image.broker_epoch(answer.broker_id) != answer.broker_epoch:
             return  # what it said in another life
+        if mended:
+            await brokers.disks_mended(term, answer.broker_id, mended)
         if failed:
             await brokers.disks_failed(term, answer.broker_id, failed)
         if gone:

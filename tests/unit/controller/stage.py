@@ -11,7 +11,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.streams import InProcess, Link
 from ottla.controller.term import ControllerConfig
 from ottla.metadata import BrokerId, BrokerRegistration, Image, LiveBroker, ReplicaAssignment, TopicId
-from ottla.metadata.ids import TopicPartition
+from ottla.metadata.ids import NO_LEADER, TopicPartition
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.peers import PeerLostError
 from ottla.registry import Registry
@@ -66,6 +66,8 @@ class Brokers:
         self.obedient = {ONE}
         self.without_disk: set[BrokerId] = set()
         """Those that can hold nothing, and say so when they are asked."""
+        self.damaged: set[BrokerId] = set()
+        """Those that lead nothing, since their logs are damaged, and follow whoever does."""
         self.log_ends: dict[BrokerId, int] = {}
         self.asked: list[BrokerId] = []
         self.tells = asyncio.Event()
@@ -91,21 +93,24 @@ class Brokers:
                     ]
                 )
             if isinstance(request, LeaderAndIsrRequest):
-                is_without_disk = live.registration.broker_id in self.without_disk
-                return _answer(request, ErrorCode.KAFKA_STORAGE_ERROR if is_without_disk else ErrorCode.NONE)
+                return _answer(request, lambda leader: self._code(live.registration.broker_id, leader))
             return UpdateMetadataResponse()
 
         return InProcess(order)
 
+    def _code(self, broker_id: BrokerId, leader: int) -> ErrorCode:
+        cannot = broker_id in self.without_disk or (broker_id in self.damaged and leader in (NO_LEADER, broker_id))
+        return ErrorCode.KAFKA_STORAGE_ERROR if cannot else ErrorCode.NONE
 
-def _answer(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
-    """The same for every partition."""
+
+def _answer(request: LeaderAndIsrRequest, code: Callable[[int], ErrorCode]) -> LeaderAndIsrResponse:
+    """``code`` is what is said of a partition with that leader."""
     return LeaderAndIsrResponse(
         topics=[
             LeaderAndIsrTopicError(
                 topic_id=topic.topic_id,
                 partition_errors=[
-                    LeaderAndIsrPartitionError(partition_index=each.partition_index, error_code=code)
+                    LeaderAndIsrPartitionError(partition_index=each.partition_index, error_code=code(each.leader))
                     for each in topic.partition_states
                 ],
             )

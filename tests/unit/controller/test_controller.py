@@ -8,6 +8,7 @@ from ottla.metadata import BrokerRegistration, ReplicaAssignment, TopicId
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.topics import TopicAssignment, encode_topic
 from ottla.registry import BadVersionError, ChildrenChanged, DataChanged, NoNodeError, Registry
+from ottla.wire.messages.k05_stop_replica import StopReplicaRequest
 from ottla.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.peers.memorystore import MemoryStore
 from tests.unit.controller.stage import ALONE, ID, ONE, T0, TOPIC, TWO, Stage, play
@@ -136,9 +137,15 @@ async def led_by_the_second(stage: Stage, registry: Registry) -> None:
 
 def told_offline(stage: Stage) -> list[int]:
     """The offline replicas of t-0, as brokers were told last."""
+    told = offline_as_told(stage)
+    return told[-1] if told else []
+
+
+def offline_as_told(stage: Stage) -> list[list[int]]:
+    """The same, each time that they were told."""
     orders = [order for order in stage.brokers.orders if isinstance(order, UpdateMetadataRequest)]
-    told = [each for order in orders for topic in order.topic_states for each in topic.partition_states]
-    return told[-1].offline_replicas if told else []
+    states = [each for order in orders for topic in order.topic_states for each in topic.partition_states]
+    return [state.offline_replicas for state in states]
 
 
 def test_what_was_led_on_a_log_directory_that_failed_is_led_elsewhere() -> None:
@@ -153,6 +160,22 @@ def test_what_was_led_on_a_log_directory_that_failed_is_led_elsewhere() -> None:
             assert stage.image.topics["t"].states[0].isr == (ONE,)
             await stage.until(lambda: told_offline(stage) == [TWO])
             assert await stage.registry.store.children(paths.LOG_DIR_EVENTS) == ()
+
+    play(story)
+
+
+def test_a_replica_whose_log_is_damaged_is_there_again_once_it_follows_another() -> None:
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            second = Registry(other)
+            await led_by_the_second(stage, second)
+            stage.brokers.damaged = {TWO}
+            await second.orders.announce_log_dir_failure(TWO)
+            await stage.controller.on_event(ChildrenChanged(paths.LOG_DIR_EVENTS, ()))
+            await stage.until(lambda: stage.leader() == ONE)
+            await stage.until(lambda: [TWO] in offline_as_told(stage) and told_offline(stage) == [])
+            stops = [order for order in stage.brokers.orders if isinstance(order, StopReplicaRequest)]
+            assert not stops, "it may follow"
 
     play(story)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ottla.controller.acts import moves, topics
 from ottla.controller.machine.elections import first_states, next_states
 from ottla.controller.term import Term
-from ottla.metadata.ids import BrokerId, TopicPartition
+from ottla.metadata.ids import NO_LEADER, BrokerId, TopicPartition
 from ottla.metadata.image import LiveBroker
 
 log = logging.getLogger(__name__)
@@ -57,13 +57,33 @@ async def changed(term: Term, brokers: Mapping[BrokerId, LiveBroker]) -> None:
 
 
 async def disks_failed(term: Term, broker_id: BrokerId, replicas: Iterable[TopicPartition]) -> None:
-    """A broker lives, but these replicas of it do not."""
-    failed = list(replicas)
+    """A broker lives, but these replicas of it do not.
+
+    Where somebody else leads then, it may have another try: a log that is damaged is fetched anew from whoever leads, and only one
+    whose disk failed is still not there.
+    """
+    known = term.situation.failed.get(broker_id, frozenset())
+    failed = [where for where in replicas if where not in known]
+    if not failed:
+        return
     term.situation = term.situation.with_failed(broker_id, failed)
     await mend(term)
+    states = {where: term.image.state(where) for where in failed}
+    led = {where for where, state in states.items() if state is not None and state.leader not in (NO_LEADER, broker_id)}
     for where in failed:
-        term.batch.stop(where, (broker_id,), delete=False)
+        if where not in led:
+            term.batch.stop(where, (broker_id,), delete=False)
     term.batch.tell(failed)
+    term.tell()
+    term.lead(led, (broker_id,))
+    term.tell()
+
+
+async def disks_mended(term: Term, broker_id: BrokerId, replicas: Iterable[TopicPartition]) -> None:
+    """These are there again."""
+    mended = list(replicas)
+    term.situation = term.situation.with_mended(broker_id, mended)
+    term.batch.tell(mended)
     term.tell()
 
 

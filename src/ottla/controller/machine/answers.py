@@ -44,6 +44,23 @@ def storage_errors(answer: Answered) -> list[TopicPartition]:
     ]
 
 
+def obeyed(answer: Answered) -> list[TopicPartition]:
+    """The replicas that a broker leads or follows now as it was told."""
+    request, response = answer.request, answer.response
+    if not isinstance(request, LeaderAndIsrRequest) or not isinstance(response, LeaderAndIsrResponse):
+        return []
+    if response.error_code:
+        return []
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    return [
+        TopicPartition(names[topic.topic_id], partition.partition_index)
+        for topic in response.topics
+        if topic.topic_id in names
+        for partition in topic.partition_errors
+        if not partition.error_code
+    ]
+
+
 def deleted(answer: Answered) -> list[TopicPartition]:
     """The replicas that a broker was told to delete, and has."""
     request, response = answer.request, answer.response

@@ -36,7 +36,7 @@ class Situation:
     leaving: frozenset[BrokerId] = frozenset()
     """Brokers that asked to be shut down, until they are gone."""
     failed: Mapping[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
-    """Replicas on log directories that failed."""
+    """Replicas on log directories that failed, or whose logs are damaged and not fetched anew yet."""
     deleting: frozenset[str] = frozenset()
     doubtful: frozenset[Replica] = frozenset()
     """In sync by what is written, and back from a crash."""
@@ -47,6 +47,10 @@ class Situation:
     def with_failed(self, broker_id: BrokerId, replicas: Iterable[TopicPartition]) -> Situation:
         known = self.failed.get(broker_id, frozenset())
         return replace(self, failed={**self.failed, broker_id: known | frozenset(replicas)})
+
+    def with_mended(self, broker_id: BrokerId, replicas: Iterable[TopicPartition]) -> Situation:
+        left = self.failed.get(broker_id, frozenset()) - frozenset(replicas)
+        return replace(self, failed={**self.failed, broker_id: left})
 
     def doubting(self, brokers: Iterable[BrokerId]) -> Situation:
         """Those of ``brokers`` that crashed may have lost the ends of what they are in sync with."""
