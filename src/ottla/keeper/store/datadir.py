@@ -19,7 +19,7 @@ A snapshot received from a leader replaces snapshots and logs, also newer ones t
 
     1. write ``tmp.installed.<hex zxid>``, sync it and read it back         still the old history
     2. rename it to ``installed.<hex zxid>``, sync the directory            from here on the new one
-    3. delete the logs, newest first, then the snapshots, newest first
+    3. lower the sync mark, delete the logs, newest first, then the snapshots, newest first
     4. rename it to ``snapshot.<hex zxid>``, sync the directory
 
 Recovery throws away a file of step 1 and carries on from step 3 where it finds one of step 2, so nothing is ever
@@ -65,7 +65,7 @@ from ottla.keeper.store.entries import LOG_PREFIX
 from ottla.keeper.store.epochs import ACCEPTED_EPOCH, CURRENT_EPOCH, read_epoch, settle_epochs, write_epoch
 from ottla.keeper.store.recovery import Loaded, load_snapshot, needed_logs, read_snapshot, replay
 from ottla.keeper.store.snapshot import SNAPSHOT_PREFIX, Snapshot, encode, is_whole, snapshot_name
-from ottla.keeper.store.synced import Mark, read_mark
+from ottla.keeper.store.synced import Mark, lower_mark, read_mark
 from ottla.keeper.store.txnlog import PRE_ALLOC_SIZE_KIB, TxnLog
 from ottla.keeper.store.writing import Installation, SnapshotWriting
 
@@ -293,8 +293,15 @@ class DataDir:
             fsync_file(path)
         for directory in self._directories:
             fsync_directory(directory)
+        lower_mark(self.logs, *repair.end)
+        for path in repair.delete:
+            logger.warning("%s: deleting it, since nothing in it continues 0x%x", path, loaded.last_zxid)
         remove_in_order(repair.delete)
         if repair.cut is not None:
+            if repair.damage is not None:
+                logger.warning(
+                    "%s: offset %d: cutting off what follows 0x%x: %s", *repair.cut, loaded.last_zxid, repair.damage
+                )
             cut(*repair.cut)
 
     @contextmanager
@@ -321,6 +328,7 @@ class DataDir:
         for file in installed:
             logger.warning("finishing the installation of snapshot 0x%x", file.zxid)
             read_snapshot(file.path, file.zxid)
+            lower_mark(self.logs, 0, 0)
             remove_in_order(log.path for log in reversed(numbered(self.logs, LOG_PREFIX)))
             self._finish_install(file.path, file.zxid)
 

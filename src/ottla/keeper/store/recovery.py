@@ -11,7 +11,10 @@ Reading only; what has to change on disk comes back as a ``Repair`` for the call
        middle of a write. If whole entries follow, in that file or a later one, something in between is missing.
        Where the sync mark (``synced``) says that those bytes had not reached the disk, the log ends there, too;
        otherwise it is damage to acknowledged data, and the server refuses to start.
-    4. Digests are compared wherever a transaction carries one and the tree is not fuzzy any more. A mismatch is
+    4. A log that ends before the place up to which the sync mark says that it was synced has lost what was acknowledged
+       (bytes zeroed, files cut or deleted), and the server refuses to start; unless the snapshot may hold it, or
+       files follow that somebody else wrote, who may have cut ours as well.
+    5. Digests are compared wherever a transaction carries one and the tree is not fuzzy any more. A mismatch is
        counted and logged, never a reason to refuse, as in ZooKeeper: the tree may differ, the history does not.
 
 Snapshots are allowed to lie about nothing but one thing: they hold effects of transactions up to their end zxid. If
@@ -31,10 +34,10 @@ from ottla.keeper.proto.errors import MarshallingError
 from ottla.keeper.proto.txns import DIGEST_VERSION, Entry, Txn, decode_txn
 from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store.durable import Numbered, numbered
-from ottla.keeper.store.entries import LOG_PREFIX, follows
+from ottla.keeper.store.entries import LOG_PREFIX, follows, log_name
 from ottla.keeper.store.logreader import LogReader, find_entry
 from ottla.keeper.store.snapshot import Snapshot, decode
-from ottla.keeper.store.synced import Mark
+from ottla.keeper.store.synced import SYNCED_NAME, Mark
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +53,12 @@ class Repair(NamedTuple):
 
     scanned: list[Path]
     """Files whose entries are believed from now on, so they have to be synced."""
+    end: tuple[int, int]
+    """Where the log ends then: the zxid in the name of the last of them, and its size."""
     cut: tuple[Path, int] | None
     """A file and the size to cut it to."""
+    damage: str | None
+    """What is cut off; None if it is nothing but padding."""
     delete: list[Path]
     """Files without a believable entry, newest first."""
 
@@ -149,7 +156,7 @@ def replay(
     """Apply the log to a snapshot, up to ``limit`` if given."""
     tree = snapshot.tree
     recent = Recent(snapshot_zxid, count_max=recent_count, bytes_max=recent_bytes)
-    walk = LogWalk(needed_logs(numbered(log_directory, LOG_PREFIX), snapshot_zxid), snapshot_zxid, mark)
+    walk = LogWalk(log_directory, snapshot_zxid, mark)
     check = DigestCheck(snapshot_zxid, snapshot)
     replayed = 0
     for entry in walk:
@@ -169,20 +176,24 @@ def replay(
             snapshot_zxid,
             snapshot.end_zxid,
         )
+    if limit is None:
+        walk.require_synced()
     repair = walk.repair() if limit is None else None
     entries = recent.ending_at(last_zxid)
     return Loaded(tree, snapshot_zxid, last_zxid, replayed, entries, recent.base, check.finish(), repair)
 
 
 class LogWalk:
-    """The entries of a row of files in order, and the judgment on whatever is not one."""
+    """The entries behind a snapshot in order, and the judgment on whatever is not one."""
 
-    def __init__(self, files: Sequence[Numbered], base_zxid: int, mark: Mark | None) -> None:
-        self._files = files
+    def __init__(self, log_directory: Path, base_zxid: int, mark: Mark | None) -> None:
+        self._log_directory = log_directory
+        self._files = needed_logs(numbered(log_directory, LOG_PREFIX), base_zxid)
         self._base_zxid = base_zxid
         self._mark = mark
         self._believed = -1  # the file that holds the last believed entry
         self._end = 0  # the offset behind that entry
+        self._damage: str | None = None  # what follows there
         self._seen = -1
         self._reader = LogReader(Path())
         self._torn: LogReader | None = None  # of the file before, if it ended in something that is no entry
@@ -196,7 +207,7 @@ class LogWalk:
                 self._seen = entry.zxid
                 yield entry
             if index == self._believed:
-                self._end = self._reader.end
+                self._end, self._damage = self._reader.end, self._reader.damage
             if self._broken(index):
                 return
             self._torn = self._reader if self._reader.damage is not None else None
@@ -213,7 +224,30 @@ class LogWalk:
         paths = [file.path for file in self._files[: self._believed + 1]]
         cut = (paths[-1], self._end) if paths and paths[-1].stat().st_size > self._end else None
         behind = [file.path for file in self._files[self._believed + 1 :] if file.zxid > self._base_zxid]
-        return Repair(paths, cut, behind[::-1])
+        return Repair(paths, self._ends_at(), cut, self._damage, behind[::-1])
+
+    def _ends_at(self) -> tuple[int, int]:
+        return (self._files[self._believed].zxid, self._end) if self._believed >= 0 else (0, 0)
+
+    def require_synced(self) -> None:
+        """Once the walk is over: refuse where something is gone that was synced and lies behind the snapshot."""
+        mark, end = self._mark, self._ends_at()
+        if mark is None or end >= (mark.file_zxid, mark.offset):
+            return
+        if self._files and self._files[-1].zxid > mark.newest_zxid:
+            return
+        # Of a file that begins before the snapshot, only what follows an entry behind it is known to be behind it.
+        behind = mark.file_zxid > self._base_zxid or (mark.file_zxid == end[0] and self._seen >= self._base_zxid)
+        if behind:
+            file = self._log_directory / log_name(mark.file_zxid)
+            where = (
+                f"ends at offset {self._end}" if mark.file_zxid == end[0] else "holds no transaction or is not there"
+            )
+            raise CorruptionError(
+                f"{file}: {where}, and was synced up to offset {mark.offset}: acknowledged transactions are gone. "
+                f"The last one left is 0x{max(self._base_zxid, self._seen):x}. {_ADVICE}. To start with what is left, as "
+                f"from a copy that was made while the server ran, delete {self._log_directory / SYNCED_NAME}"
+            )
 
     def _continues(self, index: int, zxid: int) -> bool:
         """True if the entry carries on the history, False if the history ends before it."""

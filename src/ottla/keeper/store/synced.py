@@ -13,9 +13,12 @@ cutting would silently undo what was acknowledged. The bytes alone cannot tell t
       4   Adler-32 of the above
 
 It is rewritten after every sync, into the page cache only, where it survives the death of the process; it is synced
-itself before and after the first sync of a file, and from time to time. After a power cut it may therefore lag, never lead, and a lagging mark errs towards
+itself before and after the first sync of a file, and from time to time. Before the log is shortened on purpose, the
+mark is lowered, and that is synced. After a power cut it may therefore lag, never lead, and a lagging mark errs towards
 cutting only where damage and a power cut meet in the last stretch of the log. ZooKeeper ignores the file, and without
 it, or behind logs that ZooKeeper wrote, doubt means refusing to start.
+
+Since it never leads, a log that ends before it has lost what was acknowledged, and that means refusing to start, too.
 """
 
 from __future__ import annotations
@@ -52,6 +55,18 @@ def read_mark(directory: Path) -> Mark | None:
     if len(seal) != _SEAL.size or seal != _SEAL.pack(adler32(body)):
         return None
     return Mark._make(_MARK.unpack(body))
+
+
+def lower_mark(directory: Path, file_zxid: int, offset: int) -> None:
+    """Before the log of a server that does not run is shortened: claim no more for good than what will be left."""
+    mark = read_mark(directory)
+    if mark is not None and (mark.file_zxid, mark.offset) > (file_zxid, offset):
+        file = SyncMark(directory)
+        try:
+            file.write(Mark(file_zxid, offset, mark.newest_zxid))
+            file.sync()
+        finally:
+            file.close()
 
 
 class SyncMark:

@@ -149,8 +149,8 @@ class TxnLog:
     def truncate_to(self, zxid: int) -> int:
         """Remove everything behind ``zxid`` for good; return the last zxid left, for the caller to compare.
 
-        Later files go first, newest first, then the tail of the file that holds ``zxid``, each step on disk before
-        the next: whatever a crash leaves is a log without a hole.
+        The sync mark is lowered; then later files go, newest first, then the tail of the file that holds ``zxid``, each
+        step on disk before the next: whatever a crash leaves is a log without a hole, and not shorter than it claims.
         """
         with self._syncing:
             self.roll()
@@ -159,6 +159,7 @@ class TxnLog:
             kept = [path for first, path in files if first <= zxid]
             last, end = _find_end(kept[-1], zxid) if kept else (min(self.base_zxid, zxid), 0)
             with self._breaking():
+                self._lower_mark(files[len(kept) - 1][0] if kept else 0, end)
                 remove_in_order(path for _, path in reversed(files[len(kept) :]))
                 if kept:
                     cut(kept[-1], end)
@@ -171,6 +172,7 @@ class TxnLog:
             self.roll()
             self._sync()
             with self._breaking():
+                self._lower_mark(0, 0)
                 remove_in_order(path for _, path in reversed(self._files()))
                 self.base_zxid = zxid
                 self._continue_from(zxid)
@@ -266,6 +268,9 @@ class TxnLog:
         if durable or self._unmarked_bytes >= _MARK_SYNC_BYTES:
             self._unmarked_bytes = 0
             self._mark.sync()
+
+    def _lower_mark(self, file_zxid: int, offset: int) -> None:
+        self._set_mark(Mark(file_zxid, offset, self._marked.newest_zxid), durable=True)
 
     def _continue_from(self, zxid: int) -> None:
         """Let the next entry follow ``zxid``: no file is open, and all there are have been synced."""

@@ -13,8 +13,9 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.keeper.proto.txns import decode_txn
-from ottla.keeper.store import DataDir, Recovered, durable, encode_snapshot, txnlog
+from ottla.keeper.store import DataDir, Recovered, TxnLog, datadir, durable, encode_snapshot, txnlog
 from ottla.keeper.store.durable import AtomicFile
+from ottla.keeper.store.synced import SYNCED_NAME
 from tests.sources import COMPILED
 from tests.unit.keeper.store.faults import CrashError, PowerLoss, dying_at, kill
 from tests.unit.keeper.store.histories import History, rich_history, seen
@@ -177,9 +178,15 @@ def test_truncate(fresh: Fresh, stored: Stored, power: bool) -> None:
     ends = []
 
     def check(directory: Path) -> None:
+        # A ZooKeeper would find the same, though it knows nothing of the mark.
+        copy = directory.with_name(f"{directory.name}-unmarked")
+        shutil.copytree(directory, copy)
+        (copy / "version-2" / SYNCED_NAME).unlink()
+        unmarked = recovered(copy)[0]
         state, result = recovered(directory)
         assert state == stored.states[result.last_zxid]
         assert target <= result.last_zxid
+        assert unmarked == state
         ends.append(result.last_zxid)
 
     crash_everywhere(fresh, lambda store: store.truncate_to(target), check, power=power)
@@ -257,6 +264,7 @@ def test_recovery_that_cuts_a_torn_tail(fresh: Fresh, stored: Stored, power: boo
         directory = fresh()
         last = max((directory / "version-2").glob("log.*"), key=lambda path: int(path.suffix[1:], 16))
         last.write_bytes(last.read_bytes()[:-5])
+        (directory / "version-2" / SYNCED_NAME).unlink()  # nothing says that this was on the disk
         return directory
 
     def check(directory: Path) -> None:
@@ -305,6 +313,10 @@ def _installed_at_once(store: DataDir, received: AtomicFile, zxid: int) -> None:
     store.log.reset(zxid)
 
 
+def _keeping_its_mark(log: TxnLog, file_zxid: int, offset: int) -> None:
+    """What is about to go is still said to be there."""
+
+
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., None]]] = {
     "names are never synced": (
         lambda patch: patch.setattr(durable, "fsync_directory", _nothing),
@@ -325,6 +337,14 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[..., Non
     "old logs are deleted oldest first": (
         lambda patch: patch.setattr(txnlog, "remove_in_order", _out_of_order),
         lambda fresh, stored: test_truncate(fresh, stored, power=False),
+    ),
+    "a log is truncated before its mark is lowered": (
+        lambda patch: patch.setattr(TxnLog, "_lower_mark", _keeping_its_mark),
+        lambda fresh, stored: test_truncate(fresh, stored, power=False),
+    ),
+    "a log is replaced before its mark is lowered": (
+        lambda patch: patch.setattr(datadir, "lower_mark", _nothing),
+        lambda fresh, _stored: test_recovery_that_finishes_an_installation(fresh, power=True),
     ),
     "a received snapshot is put beside the old history": (
         lambda patch: patch.setattr(DataDir, "_install", _installed_at_once),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,11 +74,103 @@ def forget_mark(version_2: Path) -> None:
     (version_2 / SYNCED_NAME).unlink()
 
 
+def unpadded(log: Path) -> bytes:
+    return log.read_bytes().rstrip(b"\0")
+
+
+def lose_the_end(log: Path) -> None:
+    log.write_bytes(unpadded(log)[:-5])
+
+
+def lose_half_to_zeros(log: Path) -> None:
+    written = unpadded(log)
+    log.write_bytes(written[: len(written) // 2] + bytes(9000))
+
+
+def lose_all_but_the_header(log: Path) -> None:
+    log.write_bytes(LOG_HEADER)
+
+
+class TestSyncedAndGone:
+    """The sync mark never leads, so a log that ends before it has lost what was acknowledged."""
+
+    LOSSES = (lose_the_end, lose_half_to_zeros, lose_all_but_the_header, Path.unlink)
+
+    @pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])
+    @pytest.mark.parametrize("lose", LOSSES)
+    def test_a_log_that_ends_before_what_was_synced_is_refused(
+        self, data: Path, version_2: Path, entries: list[Entry], lose: Callable[[Path], None], crash: bool
+    ) -> None:
+        write(data, [entries[:9], entries[9:]], crash=crash)
+        lose(version_2 / f"log.{entries[9].zxid:x}")
+        with pytest.raises(CorruptionError, match=r"acknowledged transactions are gone.*To start with what is left"):
+            recover(data)
+        forget_mark(version_2)
+        assert recover(data).last_zxid in [entry.zxid for entry in entries[8:]]
+
+    @pytest.mark.parametrize("lose", LOSSES)
+    def test_not_where_the_snapshot_holds_it(
+        self, data: Path, version_2: Path, entries: list[Entry], lose: Callable[[Path], None]
+    ) -> None:
+        write(data, [entries], snapshot_after=0)
+        lose(version_2 / "log.1")
+        assert seen(recover(data).tree) == tree_after(entries, len(entries))
+
+    def test_not_behind_files_of_somebody_else(self, data: Path, version_2: Path, entries: list[Entry]) -> None:
+        """A ZooKeeper that ran here may have shortened the log, and have gone on."""
+        write(data, [entries[:9], entries[9:]])
+        (version_2 / f"log.{entries[9].zxid:x}").unlink()
+        (version_2 / f"log.{entries[-1].zxid:x}").write_bytes(LOG_HEADER)
+        assert recover(data).last_zxid == entries[8].zxid
+        assert recover(data).last_zxid == entries[8].zxid
+
+    @pytest.mark.parametrize("kept", [0, 5, 9, 12])
+    def test_what_was_truncated_on_purpose_is_not_missed(self, data: Path, entries: list[Entry], kept: int) -> None:
+        write(data, [entries[:9], entries[9:]])
+        store = DataDir(data)
+        store.recover()
+        zxid = entries[kept - 1].zxid if kept else 0
+        assert store.truncate_to(zxid)[0] == zxid
+        kill(store)
+        assert recover(data).last_zxid == zxid
+
+
+class TestWarnings:
+    """Whatever recovery takes away is told of, with the place and the last transaction that is left."""
+
+    def test_a_cut(self, data: Path, version_2: Path, entries: list[Entry], caplog: pytest.LogCaptureFixture) -> None:
+        write(data, [entries])
+        forget_mark(version_2)
+        log = version_2 / "log.1"
+        lose_the_end(log)
+        recover(data)
+        last = entries[-2].zxid
+        size = log.stat().st_size
+        told = f"{log}: offset {size}: cutting off what follows 0x{last:x}: the file ends inside an entry"
+        assert told in caplog.messages
+
+    def test_a_deletion(
+        self, data: Path, version_2: Path, entries: list[Entry], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        write(data, [entries])
+        last = entries[-1].zxid
+        log = version_2 / f"log.{last + 1:x}"
+        log.write_bytes(b"rubbish")
+        recover(data)
+        assert f"{log}: deleting it, since nothing in it continues 0x{last:x}" in caplog.messages
+
+    def test_padding_is_no_news(self, data: Path, entries: list[Entry], caplog: pytest.LogCaptureFixture) -> None:
+        write(data, [entries], crash=True)
+        recover(data)
+        assert caplog.messages == []
+
+
 class TestTornTails:
     def test_cut_at_every_byte_of_the_last_two_entries(
         self, data: Path, version_2: Path, tmp_path: Path, entries: list[Entry]
     ) -> None:
         write(data, [entries[:9], entries[9:]])
+        forget_mark(version_2)
         name = f"log.{entries[9].zxid:x}"
         whole = (version_2 / name).read_bytes()
         last = len(encode_entries(entries[-1:]))
@@ -119,6 +212,7 @@ class TestTornTails:
         end = len(LOG_HEADER) + len(encode_entries(entries))
         content = bytearray(file.read_bytes())
         assert len(content) > end  # killed, so the padding is there
+        forget_mark(version_2)
         content[end - zeroed : end] = bytes(zeroed)
         file.write_bytes(content)
         assert seen(recover(data).tree) == tree_after(entries, len(entries) - 1)
@@ -147,6 +241,7 @@ class TestTornTails:
         write(data, [entries[:20]])
         file = version_2 / "log.1"
         file.write_bytes(file.read_bytes()[:-3])
+        forget_mark(version_2)
         write(data, [entries[19:]])
         assert seen(recover(data).tree) == tree_after(entries, len(entries))
 
@@ -372,6 +467,7 @@ class TestSnapshots:
         store.close()
         assert recover(data).snapshot_zxid == 10
         assert "part of the log is gone" not in caplog.text
+        forget_mark(version_2)
         file = version_2 / "log.1"
         file.write_bytes(file.read_bytes()[:-5])
         recover(data)
