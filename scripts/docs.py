@@ -39,6 +39,18 @@ The first port carries the traffic of the quorum, the second one elections. `par
 `observer` does not. Behind the semicolon may stand the server's client address. `dynamicConfigFile` names a file with
 these lines, as ZooKeeper 3.5 and later write it.
 
+## From one server to three
+
+A server without data does not vote, or it could outvote what one with data has acknowledged. So a server that becomes a
+member of an ensemble whose other members are new waits for ever, and its log says so. To let one server grow:
+
+1. Stop it.
+2. Write the `server.N` lines into the files of all three, and `myid` into each `dataDir`.
+3. Copy `version-2` of its `dataDir`, and of its `dataLogDir` if it has one, to one of the new servers: two of three hold the data then.
+4. Start all three. The third takes the data over from the leader.
+
+For five servers, copy it to two of the new ones. An ensemble that has a leader takes in a server without data by itself.
+
 ## Addresses
 
 There is no access control yet. A listener without an address is a loopback listener, with a warning; any address that

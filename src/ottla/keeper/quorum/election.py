@@ -22,7 +22,9 @@ two servers that answer each other's answers would do so for ever.
 
 *Blank* servers hold nothing and have promised nothing. One may be new, or may have lost a disk whose contents it once
 acknowledged; its vote for an empty history could then outvote a committed one. So a blank server's vote counts only
-while every server heard from is blank too, or every voter was heard from and none has a single transaction.
+while every server heard from is blank too, or every voter was heard from and none has a single transaction. Where
+nothing but their votes is missing, that is said once: an operator who meant it so, as when one server becomes three,
+has to give them the data.
 
 *Unreachable* servers were elected and could not be called. Where messages are lost in one direction only, the best
 candidate may be one that is heard and does not hear; votes for it are passed over for a while, or it would be elected
@@ -65,6 +67,9 @@ class Election:
         self._settled: dict[int, Notification] = {}
         self._heard: dict[int, Notification] = {}
         self._quorum_since_ms: int | None = None
+        self._kept_waiting_since_ms: int | None = None
+        """Since when nothing but the votes of blank servers is missing."""
+        self._told_of_waiting = False
         self._resend_ms = timing.resend_ms
         self._resend_at_ms = now_ms
 
@@ -142,6 +147,26 @@ class Election:
             self.tell_everybody(effects)
         if self.decided is None:
             self._tally(now_ms)
+        if self.decided is None:
+            self._maybe_tell_of_waiting(now_ms, effects)
+
+    def _maybe_tell_of_waiting(self, now_ms: int, effects: Effects) -> None:
+        agreed = {s for s, n in self._votes.items() if n.vote == self.vote}
+        blank = {s for s in agreed if self._votes[s].blank}
+        waits = not self.blank and blank and self.members.is_quorum({self.members.server_id, *agreed})
+        if not waits:
+            self._kept_waiting_since_ms = None
+            return
+        if self._kept_waiting_since_ms is None:
+            self._kept_waiting_since_ms = now_ms
+        elif not self._told_of_waiting and now_ms - self._kept_waiting_since_ms >= self.timing.tick_ms:
+            self._told_of_waiting = True
+            names = ", ".join(map(str, sorted(blank)))
+            effects.log.append(
+                f"there is no leader, because these servers hold no data and so do not vote: {names}. Start another server "
+                "that holds data; if there is none, stop all, and copy version-2 of the data directories from the server "
+                "with the most recent data, so that a majority holds it"
+            )
 
     def next_ms(self) -> int:
         """When ``tick`` has something to do."""

@@ -193,3 +193,32 @@ def test_unanswered_notifications_are_repeated_ever_less_often() -> None:
     gaps = [later - earlier for earlier, later in pairwise(sent)]
     assert gaps[:3] == [200, 400, 800]
     assert max(gaps) == TIMING.tick_ms
+
+
+def ticked(state: Election, now_ms: int) -> list[str]:
+    effects = Effects()
+    state.tick(now_ms, effects)
+    return effects.log
+
+
+def test_it_is_said_once_that_only_the_votes_of_blank_servers_are_missing() -> None:
+    state = election(1)
+    for other in (2, 3):
+        hear(state, looking(other, state.vote, blank=True))
+    assert ticked(state, 0) == ticked(state, TIMING.tick_ms - 1) == []
+    (line,) = ticked(state, TIMING.tick_ms)
+    assert "these servers hold no data and so do not vote: 2, 3. Start another server" in line
+    assert ticked(state, 10 * TIMING.tick_ms) == []
+
+
+def test_nothing_is_said_while_servers_that_may_vote_are_missing_or_there_is_a_leader() -> None:
+    alone = election(1, voters=FIVE)
+    hear(alone, looking(2, alone.vote, blank=True))
+    blank = election(1, zxid=0, blank=True)
+    hear(blank, looking(2, Vote(1, 10, 2)))
+    elected = election(1)
+    hear(elected, looking(2, elected.vote))
+    hear(elected, looking(3, elected.vote, blank=True))
+    for state in (alone, blank, elected):
+        assert ticked(state, 0) == ticked(state, 5 * TIMING.tick_ms) == []
+    assert elected.decided is not None
