@@ -250,3 +250,19 @@ def test_a_torn_tail_of_ours_is_one_of_theirs(tmp_path: Path) -> None:
         assert client.get("/kept")[0] == b"1"
     recovered = recover(data)
     assert seen(recovered.tree)["nodes"] == expected["nodes"]
+
+
+def test_snapshots_of_theirs_that_gzip_packed(tmp_path: Path) -> None:
+    packing = {"zookeeper.snapshot.compression.method": "gz", "zookeeper.snapCount": "10"}
+    zookeeper = RealZooKeeper(1, tmp_path, properties={**PROPERTIES, **packing})
+    data = zookeeper.data(0)
+    with zookeeper, client_of(zookeeper.client_ports[0]) as client:
+        change_through(client, "/theirs")
+        theirs = shown_by(client)
+    names = [path.name for path in (data / "version-2").glob("snapshot.*")]
+    assert names
+    assert all(name.endswith(".gz") for name in names)
+    recovered = recover(data)
+    assert shown(recovered.tree) == theirs
+    assert recovered.snapshot_zxid > 0
+    assert recovered.digest_mismatches == 0

@@ -36,7 +36,7 @@ from ottla.keeper.server.tree import DataTree
 from ottla.keeper.store.durable import Numbered, numbered
 from ottla.keeper.store.entries import LOG_PREFIX, follows, log_name
 from ottla.keeper.store.logreader import LogReader, find_entry
-from ottla.keeper.store.snapshot import Snapshot, decode
+from ottla.keeper.store.snapshot import GZ_SUFFIX, Snapshot, decode, opened
 from ottla.keeper.store.synced import SYNCED_NAME, Mark
 
 logger = logging.getLogger(__name__)
@@ -120,10 +120,10 @@ class Recent:
 def load_snapshot(files: Sequence[Numbered], *, end_zxid_max: int | None = None) -> tuple[int, Snapshot] | None:
     """The newest of ``files`` that is whole and shows nothing behind ``end_zxid_max``; None if there is none."""
     for file in reversed(files):
-        if file.compression:
+        if file.compression not in ("", "gz"):
             raise CorruptionError(
-                f"{file.path}: compressed snapshots are not read here. Start ZooKeeper once with "
-                f"snapshot.compression.method unset, so that it writes a plain one"
+                f"{file.path}: snapshots compressed by {file.compression} are not read here. Start ZooKeeper once with "
+                f"snapshot.compression.method unset or gz, so that it writes another"
             )
         try:
             snapshot = read_snapshot(file.path, file.zxid)
@@ -136,11 +136,12 @@ def load_snapshot(files: Sequence[Numbered], *, end_zxid_max: int | None = None)
 
 
 def read_snapshot(path: Path, zxid: int) -> Snapshot:
-    with path.open("rb", buffering=0) as file:
-        try:
-            return decode(iter(lambda: file.read(_READ_BYTES), b""), zxid, size=path.stat().st_size)
-        except CorruptionError as error:
-            raise CorruptionError(f"{path}: {error}") from error
+    size = path.stat().st_size if path.suffix != GZ_SUFFIX else None
+    try:
+        with opened(path) as file:
+            return decode(iter(lambda: file.read(_READ_BYTES), b""), zxid, size=size)
+    except CorruptionError as error:
+        raise CorruptionError(f"{path}: {error}") from error
 
 
 def replay(

@@ -13,7 +13,8 @@
     digest      long zxid, int version, long tree digest at that zxid; then a seal
     last zxid   long; then a seal
 
-A file of ZooKeeper 3.5 ends after the first seal, one of 3.6 to 3.8 after the second.
+A file of ZooKeeper 3.5 ends after the first seal, one of 3.6 to 3.8 after the second. A ZooKeeper with
+``snapshot.compression.method=gz`` writes all of it through gzip; such files are read, and never written.
 
 Fuzzy
 -----
@@ -34,10 +35,12 @@ map would do worse in ZooKeeper: it is numbered anew there, and may come to mean
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct, error
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from zlib import adler32
 
 from ottla.base.errors import CorruptionError
@@ -48,6 +51,7 @@ from ottla.keeper.server.tree import DataTree, Node
 from ottla.keeper.store.source import Source
 
 SNAPSHOT_PREFIX = "snapshot"
+GZ_SUFFIX = ".gz"
 SLICE_NODES = 1000
 SLICE_BYTES = 1 << 20
 CLOSED_ACL: tuple[ACL, ...] = (ACL(0, "world", "anyone"),)
@@ -92,6 +96,12 @@ def encode(tree: DataTree, *, slice_nodes: int = SLICE_NODES) -> Iterator[bytes]
     return _sealed(_encode_tree(tree, dict(tree.sessions), list(tree.nodes.values()), slice_nodes), tree)
 
 
+class Reads(Protocol):
+    """A file, or what unpacks one."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 def decode(chunks: Iterable[bytes], zxid: int, *, size: int | None = None) -> Snapshot:
     """Read a snapshot that started at ``zxid``, or raise ``CorruptionError``.
 
@@ -105,8 +115,38 @@ def decode(chunks: Iterable[bytes], zxid: int, *, size: int | None = None) -> Sn
         raise CorruptionError(f"offset {source.offset}: {e}") from e
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[Reads]:
+    """A snapshot file to read from, unpacked where it is packed; what of gzip's cannot be unpacked is corrupt."""
+    if path.suffix != GZ_SUFFIX:
+        with path.open("rb", buffering=0) as file:
+            yield file
+        return
+    import gzip  # few directories hold one, and it costs start-up a little
+
+    with gzip.open(path, "rb") as unpacked:
+        try:
+            yield unpacked
+        except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+            raise CorruptionError(f"not what gzip wrote: {e}") from e
+
+
+def _is_whole_gz(path: Path) -> bool:
+    """The same of a packed one, by gzip's own checksum."""
+    try:
+        with opened(path) as file:
+            begins_well = file.read(8) == _SNAPSHOT_HEADER[:8]
+            while file.read(_READ_BYTES):
+                pass
+            return begins_well
+    except (CorruptionError, FileNotFoundError):
+        return False
+
+
 def is_whole(path: Path) -> bool:
     """True if every byte of a snapshot file is what was written: the last seal covers all before it."""
+    if path.suffix == GZ_SUFFIX:
+        return _is_whole_gz(path)
     try:
         file = path.open("rb")
     except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import shutil
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from ottla.keeper.proto.txns import Entry, SetDataTxn, decode_txn, encode_txn
 from ottla.keeper.store import DataDir, Recovered
 from ottla.keeper.store.entries import LOG_HEADER, encode_entries
 from ottla.keeper.store.recovery import Recent
+from ottla.keeper.store.snapshot import is_whole
 from ottla.keeper.store.synced import SYNCED_NAME
 from tests.unit.keeper.store.faults import kill
 from tests.unit.keeper.store.histories import History, rich_history, seen
@@ -89,6 +91,14 @@ def lose_half_to_zeros(log: Path) -> None:
 
 def lose_all_but_the_header(log: Path) -> None:
     log.write_bytes(LOG_HEADER)
+
+
+def pack(snapshot: Path) -> Path:
+    """As a ZooKeeper with ``snapshot.compression.method=gz`` would have written it."""
+    packed = snapshot.with_name(f"{snapshot.name}.gz")
+    packed.write_bytes(gzip.compress(snapshot.read_bytes()))
+    snapshot.unlink()
+    return packed
 
 
 class TestSyncedAndGone:
@@ -442,13 +452,43 @@ class TestSnapshots:
         with pytest.raises(CorruptionError, match="missing"):
             recover(data)
 
-    @pytest.mark.parametrize("suffix", ["gz", "snappy"])
-    def test_a_compressed_one_is_refused_by_name(
-        self, data: Path, version_2: Path, entries: list[Entry], suffix: str
+    def test_one_packed_by_gzip_is_read(self, data: Path, version_2: Path, entries: list[Entry]) -> None:
+        write(data, [entries[:10], entries[10:]], snapshot_after=0)
+        snapshot = version_2 / f"snapshot.{entries[9].zxid:x}"
+        pack(snapshot)
+        (version_2 / "log.1").unlink()
+        recovered = recover(data)
+        assert recovered.snapshot_zxid == entries[9].zxid
+        assert seen(recovered.tree) == tree_after(entries, len(entries))
+
+    @pytest.mark.parametrize("damage", [b"", b"no gzip", bytes(100)])
+    @pytest.mark.parametrize("cut", [0, 30, 200])
+    def test_one_packed_by_gzip_and_damaged_is_passed_over(
+        self, data: Path, version_2: Path, entries: list[Entry], damage: bytes, cut: int
+    ) -> None:
+        write(data, [entries[:10], entries[10:]], snapshot_after=0)
+        packed = pack(version_2 / f"snapshot.{entries[9].zxid:x}")
+        packed.write_bytes(packed.read_bytes()[:cut] + damage)
+        assert not is_whole(packed)
+        recovered = recover(data)
+        assert recovered.snapshot_zxid == 0
+        assert seen(recovered.tree) == tree_after(entries, len(entries))
+
+    def test_a_purge_counts_one_packed_by_gzip(self, data: Path, version_2: Path, entries: list[Entry]) -> None:
+        write(data, [entries[:10], entries[10:]], snapshot_after=0)
+        packed = pack(version_2 / f"snapshot.{entries[9].zxid:x}")
+        store = DataDir(data)
+        store.recover()
+        assert sorted(path.name for path in store.purge(1)) == ["snapshot.0"]
+        store.close()
+        assert packed.exists()
+
+    def test_one_compressed_otherwise_is_refused_by_name(
+        self, data: Path, version_2: Path, entries: list[Entry]
     ) -> None:
         write(data, [entries])
-        (version_2 / f"snapshot.5.{suffix}").write_bytes(b"compressed")
-        with pytest.raises(CorruptionError, match=rf"snapshot\.5\.{suffix}: compressed.*snapshot\.compression\.method"):
+        (version_2 / "snapshot.5.snappy").write_bytes(b"compressed")
+        with pytest.raises(CorruptionError, match=r"snapshot\.5\.snappy: .* by snappy .*snapshot\.compression\.method"):
             recover(data)
 
     def test_one_that_the_log_does_not_reach_is_told(
