@@ -6,7 +6,7 @@ start, and one more for every successful ``addAuth``. The schemes are ZooKeeper'
     world   only ``anyone``
     auth    at creation, stands for the ids the creator has proved
     digest  ``user:base64(sha1(user:password))``, with another hash where the settings name one, or not at all
-    ip      an address or a prefix of bits, ``10.0.0.0/8``
+    ip      an address or a prefix of bits, ``10.0.0.0/8``, read as strictly as ZooKeeper reads it
     super   held by whoever proves the configured super digest; passes every check
 
 ACLs are not inherited. An ACL check on a tuple that is empty passes, as in ZooKeeper.
@@ -27,6 +27,7 @@ from ottla.keeper.proto.records import ACL, NULL_ID, OPEN_ACL_UNSAFE, Id
 
 READ_ACL_UNSAFE: tuple[ACL, ...] = (ACL(Perms.READ.value, "world", "anyone"),)
 SUPER: Final = Id("super", "")
+_DIGITS: Final = "0123456789abcdef"
 
 
 def allowed(acl: tuple[ACL, ...], perm: int, ids: Sequence[Id]) -> bool:
@@ -130,25 +131,64 @@ def _matches(scheme: str, held: str, wanted: str) -> bool:
     if scheme == "digest":
         return hmac.compare_digest(held.encode(), wanted.encode())
     if scheme == "ip":
-        network, address = _network(wanted), _network(held)
-        if network is None or address is None or network[2] != address[2]:
+        network, address = _network(wanted), _address(held)
+        if network is None or address is None or len(network[0]) != len(address):
             return False
-        shift = network[2] - network[1]
-        return network[0] >> shift == address[0] >> shift
+        shift = 8 * len(address) - network[1]
+        return int.from_bytes(network[0], "big") >> shift == int.from_bytes(address, "big") >> shift
     return False
 
 
 @lru_cache(maxsize=1024)
-def _network(text: str) -> tuple[int, int, int] | None:
-    """``address[/bits]`` as (value, bits, width), or None if it is neither IPv4 nor IPv6."""
-    import ipaddress  # costs some milliseconds of start-up, and few ensembles use the scheme
+def _network(text: str) -> tuple[bytes, int] | None:
+    """``address[/bits]``, or None if it is not one."""
+    before, slash, behind = text.partition("/")
+    address = _address(before)
+    if address is None:
+        return None
+    bits = _java_int(behind, 10) if slash else 8 * len(address)
+    return (address, bits) if bits is not None and 0 <= bits <= 8 * len(address) else None
 
-    address, slash, bits = text.partition("/")
-    try:
-        parsed = ipaddress.ip_address(address)
-        prefix = int(bits) if slash else parsed.max_prefixlen
-    except ValueError:
+
+@lru_cache(maxsize=1024)
+def _address(text: str) -> bytes | None:
+    """An IPv4 or IPv6 address in the forms that ZooKeeper knows: neither zones nor IPv4 inside of IPv6."""
+    if ":" in text:
+        return _address_6(text)
+    parts = [_java_int(part, 10) for part in text.split(".")]
+    values = [value for value in parts if value is not None and 0 <= value <= 255]
+    return bytes(values) if len(parts) == len(values) == 4 else None
+
+
+def _address_6(text: str) -> bytes | None:
+    parts = text.split("::")
+    before, behind = (part.split(":") if part else [] for part in (parts[0], "".join(parts[1:2])))
+    count = len(before) + len(behind)
+    if len(parts) > 2 or (count >= 8 if len(parts) == 2 else count != 8):
         return None
-    if not 0 <= prefix <= parsed.max_prefixlen:
+    segments = [*before, *["0"] * (8 - count), *behind]
+    values = [_java_int(segment, 16) for segment in segments if len(segment) <= 4]
+    groups = [(value & 0xFFFF).to_bytes(2, "big") for value in values if value is not None]
+    return b"".join(groups) if len(groups) == 8 else None
+
+
+def _java_int(text: str, base: int) -> int | None:
+    """What ``Integer.parseInt`` makes of it; Python's ``int`` takes spaces, underscores and prefixes, too."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits or not all(digit in _DIGITS[:base] for digit in digits.lower()):
         return None
-    return int(parsed), prefix, parsed.max_prefixlen
+    value = int(text, base)
+    return value if -(1 << 31) <= value < 1 << 31 else None
+
+
+def host_address(text: str) -> str:
+    """A client's address as Java writes it, and so ACLs and answers have it: all eight groups of an IPv6 address."""
+    if ":" not in text:
+        return text
+    address, zone, name = text.partition("%")
+    if address.startswith("::ffff:") and "." in address:
+        return address.removeprefix("::ffff:")
+    raw = _address_6(address)
+    if raw is None:
+        return text
+    return ":".join(f"{raw[at] << 8 | raw[at + 1]:x}" for at in range(0, 16, 2)) + zone + name

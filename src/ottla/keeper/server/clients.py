@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from ottla.keeper.proto.opcodes import Perms
 from ottla.keeper.proto.records import ACL, OPEN_ACL_UNSAFE, Id
-from ottla.keeper.server.acl import allowed
+from ottla.keeper.server.acl import allowed, host_address
 
 _READ: Final = Perms.READ.value
 
@@ -56,9 +56,9 @@ class Client:
 
     def __init__(self, outlet: Outlet, address: str, port: int, opened_ms: int, *, skip_acl: bool = False) -> None:
         self.outlet = outlet
-        self.address = address
+        self.address = host_address(address)
         self.port = port
-        self.ids: tuple[Id, ...] = (Id("ip", address),)
+        self.ids: tuple[Id, ...] = (Id("ip", self.address),)
         self.skip_acl = skip_acl
         self.state = State.NEW
         self.session_id = 0
