@@ -30,8 +30,8 @@ class ClientServer(Protocol):
     def frontend(self) -> Frontend | None:
         """Where clients go now; None while there is no leader."""
 
-    def four_letter_word(self, word: bytes, asker: ClientConnection) -> bytes | None:
-        """The answer to a word; None if it is none."""
+    def four_letter_word(self, word: bytes, argument: bytes, asker: ClientConnection) -> bytes | None:
+        """The answer to a word, and what stands behind it; None if it is none."""
 
 
 class ClientConnection(Connection):
@@ -77,7 +77,7 @@ class ClientConnection(Connection):
                 return
             self._past_first = True
             self._first = b""
-            answer = self._server.four_letter_word(data[:4], self)
+            answer = self._server.four_letter_word(data[:4], data[4:12], self)
             if answer is not None:
                 self.write(answer)
                 self.close()

@@ -29,7 +29,7 @@ NOT_KNOWN = "<NA>"
 _MIB = 1 << 20
 
 
-def answer(word: str, server: Monitored) -> str | None:
+def answer(word: str, server: Monitored, argument: bytes = b"") -> str | None:
     """The whole text to send before the connection is closed, or None if ``word`` is not one of ``WORDS``."""
     command = _COMMANDS.get(word)
     if command is None:
@@ -40,6 +40,8 @@ def answer(word: str, server: Monitored) -> str | None:
         return NOT_SERVING
     # Words are packets too, in ZooKeeper as here: the question is in its own answer, the answer in the next.
     server.member.stats.packets_received += 1
+    if word == stmk.__name__:
+        _set_trace_mask(server, argument)
     text = "".join(command(server))
     server.member.stats.packets_unasked += 1
     return text
@@ -285,6 +287,31 @@ def conf(server: Monitored) -> Iterator[str]:
     yield f"membership: \n{config.membership()}"
 
 
+def dirs(server: Monitored) -> Iterator[str]:
+    yield f"datadir_size: {_size_of(server.config.data_dir / 'version-2')}\n"
+    yield f"logdir_size: {_size_of(server.config.data_log_dir / 'version-2')}\n"
+
+
+def hash(server: Monitored) -> Iterator[str]:  # noqa: A001
+    """The digest of the tree at every 128th zxid."""
+    for zxid, digest in server.member.frontend.tree.digest_log:
+        yield f"{zxid:x}: {digest}\n"
+
+
+def gtmk(server: Monitored) -> Iterable[str]:
+    """What ZooKeeper would trace; kept for those who set it, and nothing is traced."""
+    return str(server.member.stats.trace_mask)
+
+
+def stmk(server: Monitored) -> Iterable[str]:
+    return gtmk(server)
+
+
+def _set_trace_mask(server: Monitored, argument: bytes) -> None:
+    if len(argument) == 8:
+        server.member.stats.trace_mask = int.from_bytes(argument, "big", signed=True)
+
+
 def _size_of(folder: Path) -> int:
     try:
         return sum(file.stat().st_size for file in folder.iterdir())
@@ -327,8 +354,12 @@ def _user_name() -> str:
 
 _COMMANDS: dict[str, Callable[[Monitored], Iterable[str]]] = {
     command.__name__: command
-    for command in (conf, cons, crst, dump, envi, isro, mntr, ruok, srst, srvr, stat, wchc, wchp, wchs)
+    for commands in (
+        (conf, cons, crst, dirs, dump, envi, gtmk, hash, isro, mntr),
+        (ruok, srst, srvr, stat, stmk, wchc, wchp, wchs),
+    )
+    for command in commands
 }
-_ALWAYS = frozenset({"envi", "isro", "ruok"})
+_ALWAYS = frozenset({"envi", "gtmk", "isro", "ruok", "stmk"})
 WORDS = frozenset(_COMMANDS)
 """The words that are known, allowed or not."""

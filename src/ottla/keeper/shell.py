@@ -184,7 +184,7 @@ class KeeperServer:
             return None
         return member.frontend
 
-    def four_letter_word(self, word: bytes, asker: ClientConnection) -> bytes | None:
+    def four_letter_word(self, word: bytes, argument: bytes, asker: ClientConnection) -> bytes | None:
         if not word.isalpha():
             return None
         from ottla.keeper import fourletter  # only where one is asked for
@@ -198,7 +198,7 @@ class KeeperServer:
         clients = self.member.frontend.clients
         clients.add(client)
         try:
-            return (fourletter.answer(text, self) or "").encode()
+            return (fourletter.answer(text, self, argument) or "").encode()
         finally:
             clients.discard(client)
 

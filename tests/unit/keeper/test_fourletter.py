@@ -12,9 +12,10 @@ from ottla.keeper import fourletter
 from ottla.keeper.metrics import render
 from ottla.keeper.proto.jute import put_buffer, put_int, put_string
 from ottla.keeper.proto.opcodes import OpCode
+from ottla.keeper.proto.records import Id
 from ottla.keeper.server.acl import digest_of
 from ottla.keeper.server.sessions import password_of
-from tests.unit.keeper.monitored_ensemble import ALL_WORDS, CAPTURES, Ensemble, Person, Server, populated
+from tests.unit.keeper.monitored_ensemble import ALL_WORDS, CAPTURES, Ensemble, Outlet, Person, Server, populated
 
 MODES = ("standalone", "leader", "follower", "observer")
 ASKING = re.compile(r"^ /[^\[]+\[0\]\(queued=0,recved=1,sent=0\)\n|^\tip: \S+ sessionId: 0x0\n", re.MULTILINE)
@@ -101,7 +102,7 @@ def test_tools_find_zookeepers_version(tmp_path: Path) -> None:
 
 
 def test_the_words_of_the_protocol_are_known() -> None:
-    assert frozenset(ALL_WORDS) == fourletter.WORDS
+    assert {*ALL_WORDS, "dirs", "gtmk", "hash", "stmk"} == fourletter.WORDS
 
 
 def test_what_is_no_word_has_no_answer(tmp_path: Path) -> None:
@@ -195,6 +196,36 @@ def test_no_secret_is_ever_shown(tmp_path: Path) -> None:
 def test_ipv6_clients_are_told_apart_from_their_port(tmp_path: Path) -> None:
     ensemble = Ensemble(tmp_path)
     server = ensemble.servers[1]
+    client = server.member.frontend.connected(Outlet(), "::1", 4711)
+    assert client.ids == (Id("ip", "0:0:0:0:0:0:0:1"),)
+    assert " /[0:0:0:0:0:0:0:1]:4711[1](queued=0" in asked("cons", server)
+    assert "ip: /[0:0:0:0:0:0:0:1]:4711 sessionId: 0x0" in asked("dump", server)
+
+
+def test_dirs_says_how_large_they_are(tmp_path: Path) -> None:
+    server = Ensemble(tmp_path).servers[1]
+    log = server.config.data_dir / "version-2" / "log.1"
+    log.parent.mkdir()
+    log.write_bytes(bytes(1000))
+    assert asked("dirs", server) == "datadir_size: 1000\nlogdir_size: 1000\n"
+
+
+def test_hash_tells_the_digest_of_every_128th_transaction(tmp_path: Path) -> None:
+    ensemble = Ensemble(tmp_path)
+    server = ensemble.servers[1]
     person = Person(ensemble, server)
-    person.client.address = "::1"
-    assert f" /[::1]:{person.client.port}[1](queued=0" in asked("cons", server)
+    assert asked("hash", server) == ""
+    tree, digests = server.member.frontend.tree, {}
+    for number in range(300):
+        assert person.create(f"/n{number}") == 0
+        digests[tree.last_zxid] = tree.digest
+    due = [0x100000080, 0x100000100]
+    assert asked("hash", server) == "".join(f"{zxid:x}: {digests[zxid]}\n" for zxid in due)
+
+
+def test_the_trace_mask_is_the_one_that_was_set(tmp_path: Path) -> None:
+    server = Ensemble(tmp_path).servers[1]
+    assert asked("gtmk", server) == "306"
+    assert fourletter.answer("stmk", server, (-7).to_bytes(8, "big", signed=True)) == "-7"
+    assert fourletter.answer("stmk", server, b"short") == "-7"
+    assert asked("gtmk", server) == "-7"

@@ -58,6 +58,7 @@ SAMPLED_WHOLLY: Final = 64
 SAMPLE_MASK: Final[int] = 63
 BATCH_MASK: Final = 15
 KEYS_MAX: Final = 1000
+TRACE_MASK: Final = 306
 """Keys that a set of summaries tells apart; clients choose them, so there must be an end."""
 
 
@@ -221,6 +222,7 @@ class Stats:
         self.learners_revalidated = 0
         """Sessions that came back, through a learner."""
         self.quota_exceeded: dict[str, int] = {}
+        self.trace_mask = TRACE_MASK
         self.syncs = 0
         """Learners brought up to date."""
         self.syncs_snap = 0

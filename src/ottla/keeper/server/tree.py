@@ -19,6 +19,7 @@ An ``ephemeral_owner`` tells the kinds of znode apart:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import ClassVar, Final
@@ -57,6 +58,8 @@ SPECIAL_PATHS: Final = frozenset({"/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PA
 
 _pack_digested = Struct(">qqqqqiiiq").pack
 _pack_stat = STAT.pack
+DIGEST_LOG_MAX: Final = 1024
+_DIGEST_LOG_MASK: Final = 127
 _INT_MAX: Final = (1 << 31) - 1
 _ERROR: Final = OpCode.ERROR.value
 _COPIED_BYTES_MAX: Final = 1024
@@ -231,6 +234,8 @@ class DataTree:
         """Up to this zxid the digest means nothing: the snapshot holds parts of later transactions already."""
         self.data_bytes = 0
         self._digest = 0
+        self.digest_log: deque[tuple[int, int]] = deque(maxlen=DIGEST_LOG_MAX)
+        """What the digest was at every 128th zxid, so that servers can be compared."""
         self._undigested: dict[str, Node] | None = None
         """While a multi is applied, the znodes it has changed: each is digested once, at its end."""
         for path in ("/", "/zookeeper", quota.QUOTA_ROOT, CONFIG_PATH):
@@ -261,6 +266,8 @@ class DataTree:
     def apply(self, txn: Txn) -> Result:
         result = self._apply(txn.type, txn.body, txn.session_id, txn.zxid, txn.time_ms)
         self.last_zxid = max(self.last_zxid, txn.zxid)
+        if not txn.zxid & _DIGEST_LOG_MASK and txn.zxid >= self.fuzzy_until:
+            self.digest_log.append((txn.zxid, self.digest))
         return result
 
     def _apply(self, type_: int, body: TxnBody, session_id: int, zxid: int, time_ms: int) -> Result:
