@@ -6,6 +6,7 @@ The text is made on the loop, where the state lives; only the text leaves it.
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -18,12 +19,16 @@ REQUEST_TIMEOUT_S = 10.0
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+class _Server6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
 class TextPort:
     """Serves until ``stop``. Raises ConfigError where the port cannot be had."""
 
     def __init__(self, render: Callable[[], str], loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
         try:
-            self._http = ThreadingHTTPServer((host, port), _handler(render, loop))
+            self._http = (_Server6 if ":" in host else ThreadingHTTPServer)((host, port), _handler(render, loop))
         except OSError as e:
             raise ConfigError(f"cannot listen on {host}:{port} (metrics port): {e.strerror or e}") from e
         self._http.daemon_threads = True

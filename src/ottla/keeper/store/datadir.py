@@ -122,7 +122,7 @@ class DataDir:
         self._locks: list[int] = []
         try:
             for directory in self._directories:
-                make_directory(directory)
+                self._make(directory)
                 self._locks.append(lock_directory(directory))
             self._check_places()
         except BaseException:
@@ -303,6 +303,14 @@ class DataDir:
                     "%s: offset %d: cutting off what follows 0x%x: %s", *repair.cut, loaded.last_zxid, repair.damage
                 )
             cut(*repair.cut)
+
+    def _make(self, directory: Path) -> None:
+        try:
+            make_directory(directory)
+        except OSError as error:
+            key = "dataDir" if directory == self.snapshots else "dataLogDir"
+            why = error.strerror or error
+            raise ConfigError(f"{key}={directory.parent}: {directory} cannot be made: {why}") from error
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:
