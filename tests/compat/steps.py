@@ -288,7 +288,7 @@ class Generator:
         if draw < 0.050:
             return Send(slot, (Request(raw.CLOSE_SESSION, ()),))
         if draw < 0.10:
-            return Send(slot, tuple(self.tame_request() for _ in range(self.random.randint(2, 6))))
+            return Send(slot, self.burst())
         return Send(slot, (self.request(),))
 
     def comeback(self, slot: int) -> Step:
@@ -309,6 +309,15 @@ class Generator:
 
     def request(self) -> Request:
         return self.random.choices(self._functions, self._weights)[0]()
+
+    def burst(self) -> tuple[Request, ...]:
+        """Sent together. A new ACL is the last of them: what is sent behind it is judged differently by the two."""
+        made = [self.tame_request()]
+        for _ in range(self.random.randint(1, 5)):
+            if made[-1].opcode == raw.SET_ACL:
+                break
+            made.append(self.tame_request())
+        return tuple(made)
 
     def tame_request(self) -> Request:
         """One after which the connection stays, so that what follows in the same burst is answered."""
