@@ -36,15 +36,38 @@ async def _serve(config: BrokerConfig, beside: Beside) -> int:
     try:
         async with beside() as failed:
             try:
-                await server.start()
-                settle()
-                await _wait_any(stopping, server.failed, failed)
+                if await _started(server, stopping):
+                    settle()
+                    await _wait_any(stopping, server.failed, failed)
             finally:
                 await server.stop()
     except (Error, OSError) as error:
         log.critical("cannot start: %s", error)
         return 1
     return 1 if server.failed.is_set() or failed.is_set() else 0
+
+
+async def _started(server: BrokerServer, stopping: asyncio.Event) -> bool:
+    """Start, unless the broker is to stop before: its ensemble may be long in coming."""
+
+    def stop(_: asyncio.Future[object]) -> None:
+        patience.reschedule(loop.time())
+
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.ensure_future(stopping.wait())
+    try:
+        async with asyncio.timeout(None) as patience:
+            stopped.add_done_callback(stop)
+            try:
+                await server.start()
+            finally:
+                stopped.remove_done_callback(stop)
+                stopped.cancel()
+    except TimeoutError:
+        if not patience.expired():
+            raise
+        return False
+    return True
 
 
 async def _wait_any(*events: asyncio.Event) -> None:

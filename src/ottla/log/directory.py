@@ -15,7 +15,8 @@
 
 Loading takes the clean-shutdown mark away before it opens anything, so a crash while loading counts as one. A partition
 whose files are damaged where no crash explains it stays closed and is listed in ``corrupt``; the others load. No clean
-mark is written over such a directory, or its next start would believe unread what this one refused.
+mark is written over such a directory, or its next start would believe unread what this one refused. Nothing at all is
+written to one that was never loaded, for nothing is known of what is in it.
 
 Many logs may come or go at once (``creation``, ``delete`` and ``settle_deletions``): they are on disk together then.
 
@@ -87,6 +88,7 @@ class LogDirectory:
         self.corrupt: dict[TopicPartition, CorruptionError] = {}
         self.was_clean = False
         self.broker_epoch_of_stop = -1
+        self._is_loaded = False
         self._doomed: list[tuple[int, Path]] = []
         self._recovery_points = OffsetsFile(path / RECOVERY_POINTS)
         self._log_start_offsets = OffsetsFile(path / LOG_START_OFFSETS)
@@ -151,6 +153,7 @@ class LogDirectory:
             self._load(loading, is_future=is_future, now_ms=now_ms)
             if progress is not None:
                 progress(number, len(folders))
+        self._is_loaded = True
         self.checkpoint()
 
     def _load(self, loading: Loading, *, is_future: bool, now_ms: int) -> None:
@@ -369,7 +372,7 @@ class LogDirectory:
     def close(self, *, now_ms: int, broker_epoch: int = -1) -> None:
         """Stop cleanly, if the disk lets us; in any case let go of the directory."""
         try:
-            if self.health.failure is None:
+            if self._is_loaded and self.health.failure is None:
                 self._close_logs(now_ms=now_ms)
                 if not self.corrupt:
                     with self.health.guard("clean shutdown"):

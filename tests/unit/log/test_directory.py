@@ -12,6 +12,7 @@ import pytest
 from ottla.base.errors import ConfigError
 from ottla.log import LogDirectory, MetaProperties, TopicPartition
 from ottla.log.checkpoints import OffsetsFile, read_epochs, read_offsets
+from ottla.log.directory import RECOVERY_POINTS
 from tests.unit.log.logs import NOW_MS, SMALL, contents, numbered_batch
 from tests.unit.log.test_golden import GOLDEN
 
@@ -43,6 +44,20 @@ def test_partitions_come_back_with_their_ids(tmp_path: Path) -> None:
     assert len(contents(directory.logs[TP])) == 60
     directory.abandon()
     assert not opened(tmp_path).was_clean
+
+
+def test_a_stop_before_anything_was_loaded_vouches_for_nothing(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.create(TP, SMALL, topic_id=ID, now_ms=NOW_MS)
+    log.append_as_leader(numbered_batch(0), leader_epoch=0, now_ms=NOW_MS)
+    log.flush(now_ms=NOW_MS)
+    directory.checkpoint()
+    directory.abandon()
+    LogDirectory(tmp_path).close(now_ms=NOW_MS)
+    assert read_offsets(tmp_path / RECOVERY_POINTS) == {TP: log.log_end_offset}
+    again = opened(tmp_path)
+    assert not again.was_clean
+    again.abandon()
 
 
 def _try(folder: Path, answers: multiprocessing.Queue[str]) -> None:
