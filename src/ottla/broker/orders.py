@@ -12,6 +12,7 @@ have their settings read first: a log is made with them.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ from ottla.broker.updates import updated
 from ottla.log import StorageError
 from ottla.metadata.ids import ZERO_ID, BrokerId, TopicId, TopicPartition
 from ottla.metadata.znodes.topics import LeaderAndIsr
+from ottla.replica.errors import StaleOrderError
 from ottla.replica.replicas import Order, Replicas
 from ottla.wire import ErrorCode, Message
 from ottla.wire.messages.k04_leader_and_isr import (
@@ -40,6 +42,8 @@ from ottla.wire.messages.k05_stop_replica import (
     StopReplicaResponse,
 )
 from ottla.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+log = logging.getLogger(__name__)
 
 _BY_TOPIC_ID_FROM = 5
 _NEWEST = 7
@@ -77,6 +81,8 @@ class Orders:
         """Of this broker, since it last registered."""
         self._over = _UNKNOWN_EPOCH
         """The last life of this broker that is over."""
+        self._refused: dict[TopicPartition, ErrorCode] = {}
+        """What is neither led nor followed here, and why."""
 
     def resign(self) -> None:
         """This broker is not registered any more: it leads nothing, and what was ordered until now is not obeyed any more."""
@@ -124,9 +130,20 @@ class Orders:
         try:
             self._replicas.obey(order, now_ms=self._clock.wall_ms(), now_s=self._clock.monotonic())
         except Error as error:
-            return error_code(error)
+            return self._refuse(order.where, error)
+        self._refused.pop(order.where, None)
         self._cluster.expect(order.where, order.state)
         return ErrorCode.NONE
+
+    def _refuse(self, where: TopicPartition, error: Error) -> ErrorCode:
+        """Its controller may order the same for ever; it is told of once."""
+        code = error_code(error)
+        if isinstance(error, StaleOrderError):
+            return code  # it came twice or late, and the partition is served as it was
+        if self._refused.get(where) != code:
+            log.warning("%s is not served here: %s", where, error)
+        self._refused[where] = code
+        return code
 
     async def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         async with self._obeying:
@@ -135,6 +152,7 @@ class Orders:
             results = []
             pace = Pace()
             for where, state in stops:
+                self._refused.pop(where, None)
                 results.append((where, self._stop(where, state) if error is None else error))
                 await pace.keep()
             await self._settle_deletions()
@@ -189,7 +207,8 @@ class Orders:
             for number, state in topic.states.items():
                 # What nobody leads the controller is about to give to the only one in sync, now that it is there.
                 is_coming = not state.has_leader and state.isr == (own,)
-                if is_coming or (state.leader == own and not told(TopicPartition(name, number))):
+                where = TopicPartition(name, number)
+                if is_coming or (state.leader == own and not told(where) and where not in self._refused):
                     return
         self._cluster.settle()
 

@@ -138,6 +138,21 @@ def test_what_was_ordered_to_a_life_that_ends_meanwhile_is_not_obeyed(bench: Ben
     asyncio.run(run())
 
 
+def test_what_is_not_obeyed_is_told_of_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Its controller may order it again and again."""
+
+    def refused() -> list[str]:
+        asyncio.run(bench.orders.leader_and_isr(lead(replicas=(2, 3))))
+        return [record.getMessage() for record in caplog.records]
+
+    assert refused() == refused() == ["t-0 is not served here: t-0 is not assigned to broker 1"]
+    asyncio.run(bench.orders.leader_and_isr(lead()))
+    asyncio.run(bench.orders.leader_and_isr(lead()))
+    assert len(caplog.records) == 1
+    asyncio.run(bench.orders.stop_replica(stop(epoch=0, delete=True)))
+    assert len(refused()) == 2
+
+
 def test_an_older_form_is_answered_by_name(bench: Bench) -> None:
     answer = asyncio.run(bench.orders.leader_and_isr(lead(), version=4))
     assert [(each.topic_name, each.partition_index) for each in answer.partition_errors] == [("t", 0)]
