@@ -95,7 +95,7 @@ class LogDirectory:
         self._high_watermarks = OffsetsFile(path / HIGH_WATERMARKS)
         self._corrupt_recovery_points: dict[TopicPartition, int] = {}
         self._given_up: dict[TopicPartition, Log] = {}
-        """Of those that are corrupt, what was opened all the same: somebody may still be at work on it."""
+        """Of those that are corrupt, what was opened all the same."""
         self.has_deleted = False
         """Logs went that may be back after a crash, and that the checkpoints still name: ``settle_deletions`` is due."""
         self._lock = -1
@@ -288,17 +288,18 @@ class LogDirectory:
         self._corrupt_recovery_points[topic_partition] = log.recovery_point
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Make room for another log in the place of one that is damaged. Its files stay, under another name."""
+        """Make room for another log in the place of one that is damaged, or another topic's. Its files stay."""
+        log = self.logs.pop(topic_partition, None) or self._given_up.pop(topic_partition, None)
         with self.health.guard(f"setting {topic_partition} aside"):
             target = self.path / f"{topic_partition}.{uuid4().hex}{STRAY_SUFFIX}"
             (self.path / str(topic_partition)).replace(target)
             fsync_directory(self.path)
-        log = self._given_up.pop(topic_partition, None)
         if log is not None:
-            log.moved(target)
-        del self.corrupt[topic_partition]
-        del self._corrupt_recovery_points[topic_partition]
-        self._write_recovery_points()
+            log.abandon()
+            log.moved(target)  # somebody may still be at work on it
+        self.corrupt.pop(topic_partition, None)
+        self._corrupt_recovery_points.pop(topic_partition, None)
+        self.settle_deletions()
 
     def delete_marked(self, *, now_ms: int) -> None:
         """Remove what was deleted long enough ago: files of segments, and folders of partitions."""
@@ -341,9 +342,6 @@ class LogDirectory:
         """A log is about to be cut: neither may a crash bring back what was known of its end, nor that it was clean."""
         self.checkpoint()
         self.checkpoint_cleaned()
-
-    def _write_recovery_points(self) -> None:
-        self._collect_recovery_points()()
 
     def _collect_recovery_points(self) -> Write:
         points = {where: log.recovery_point for logs in (self.future_logs, self.logs) for where, log in logs.items()}

@@ -158,6 +158,8 @@ class Replicas:
         known = self._partitions.get(where)
         if known is not None and not _is_of(known.topic_id, topic_id):
             raise InconsistentTopicIdError(f"{where}: the topic here has another id")
+        if known is None and order.state.leader in (NO_LEADER, self.broker_id):
+            self._check_topic_id(where, topic_id)
         if known is not None and order.state.leader_epoch < known.leader_epoch + (not known.is_stopped):
             raise StaleOrderError(f"{where}: epoch {order.state.leader_epoch}, this is {known.leader_epoch}")
         if self.broker_id not in order.replicas:
@@ -316,12 +318,24 @@ class Replicas:
         for listener in self._listeners:
             listener(partition)
 
+    def _check_topic_id(self, where: TopicPartition, topic_id: TopicId | None) -> None:
+        """What is here may not be led as another topic, nor make room for it: nobody else might have the records."""
+        directory = self._directory_of(where)
+        if directory is None:
+            return
+        found = directory.topic_id(LogPartition(*where))
+        if not _is_uuid_of(found, topic_id):
+            raise InconsistentTopicIdError(
+                f"{directory.path / str(LogPartition(*where))} holds a topic of that name with another id, {found}; "
+                f"remove it if nobody needs its records"
+            )
+
     def _open(self, where: TopicPartition, topic_id: TopicId | None, *, now_ms: int) -> Partition:
         key = LogPartition(*where)
         directory = self._directory_of(where)
         if directory is not None and not _is_uuid_of(directory.topic_id(key), topic_id):
-            log.warning("%s holds the records of an earlier topic of that name; they are deleted", where)
-            directory.delete(key, now_ms=now_ms)
+            log.warning("%s holds the records of another topic of that name: it is set aside, and fetched anew", where)
+            self._set_aside(directory, key, now_ms=now_ms)
             directory = None
         if directory is None:
             directory = self.moves.place(where)
@@ -346,6 +360,13 @@ class Replicas:
     def _damaged(self, where: TopicPartition, damage: CorruptionError) -> None:
         if self.on_damage is not None:
             self.on_damage(where, damage)
+
+    def _set_aside(self, directory: LogDirectory, key: LogPartition, *, now_ms: int) -> None:
+        """A copy that is on its way to another directory has nothing that the log itself lacks."""
+        for each in self.directories:
+            if key in each.future_logs:
+                each.delete_future(key, now_ms=now_ms)
+        directory.set_aside(key)
 
     def _forget_marks(self, coming: Iterable[LogPartition]) -> None:
         """Or after a crash, a new log would be held to the high watermark of an earlier one of that name."""

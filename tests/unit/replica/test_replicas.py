@@ -1,4 +1,4 @@
-"""Replicas over real log directories: what was damaged stays closed, what belongs to an earlier topic goes."""
+"""Replicas over real log directories: what was damaged stays closed, and no topic takes the records of another."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from ottla.log import LogConfig, LogDirectory
+from ottla.log import TopicPartition as LogPartition
 from ottla.log.errors import OffsetOutOfRangeError
 from ottla.metadata import BrokerId, LeaderAndIsr, ReplicaAssignment, Topic, TopicId, TopicPartition
 from ottla.records import Record, build_batch
 from ottla.replica.errors import (
     FencedLeaderEpochError,
+    InconsistentTopicIdError,
     NotEnoughReplicasError,
     NotLeaderError,
     OfflinePartitionError,
@@ -68,17 +70,36 @@ def test_a_led_partition_takes_records_and_has_them_after_a_restart(tmp_path: Pa
     again.stop()
 
 
-def test_the_records_of_an_earlier_topic_of_that_name_go(tmp_path: Path) -> None:
+def test_a_log_of_another_topic_of_that_name_is_not_led_and_keeps_its_records(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.obey(topic(FIRST))
     broker.replicas.partition("t", 0).append(BATCH, acks=1, now_ms=NOW_MS)
     broker.stop()
     again = Broker(tmp_path)
-    again.obey(topic(SECOND))
-    assert again.replicas.partition("t", 0).log.log_end_offset == 0
+    with pytest.raises(InconsistentTopicIdError, match="another id"):
+        again.obey(topic(SECOND))
     with pytest.raises(UnknownTopicIdError):
-        again.replicas.topic_name(FIRST)
+        again.replicas.topic_name(SECOND)
+    again.obey(topic(FIRST, epoch=1))
+    assert again.replicas.partition("t", 0).log.log_end_offset == 1
     again.stop()
+
+
+def test_a_log_of_another_topic_of_that_name_is_set_aside_where_another_broker_leads(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.obey(topic(FIRST))
+    broker.replicas.partition("t", 0).append(BATCH, acks=1, now_ms=NOW_MS)
+    broker.stop()
+    again = Broker(tmp_path)
+    again.obey(topic(SECOND, leader=2, isr=(ONE, TWO)))
+    partition = again.replicas.partition("t", 0)
+    assert (partition.log.log_end_offset, partition.log.high_watermark) == (0, 0)
+    (aside,) = tmp_path.glob("t-0.*-stray")
+    assert b"v" * 50 in (aside / f"{0:020}.log").read_bytes()
+    again.stop()
+    once_more = Broker(tmp_path)
+    assert list(once_more.directory.logs) == [LogPartition("t", 0)]
+    once_more.stop()
 
 
 def test_after_a_crash_nothing_is_left_of_the_high_watermark_of_an_earlier_topic_of_that_name(tmp_path: Path) -> None:
