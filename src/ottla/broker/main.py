@@ -50,13 +50,14 @@ async def _serve(config: BrokerConfig, beside: Beside) -> int:
 async def _started(server: BrokerServer, stopping: asyncio.Event) -> bool:
     """Start, unless the broker is to stop before: its ensemble may be long in coming."""
 
-    def stop(_: asyncio.Future[object]) -> None:
+    def stop(_: object) -> None:
         patience.reschedule(loop.time())
 
     loop = asyncio.get_running_loop()
     stopped = asyncio.ensure_future(stopping.wait())
+    patience = asyncio.timeout(None)
     try:
-        async with asyncio.timeout(None) as patience:
+        async with patience:
             stopped.add_done_callback(stop)
             try:
                 await server.start()
