@@ -23,6 +23,7 @@ What the cleaner was at when it died is finished or undone first (``swap``).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -44,6 +45,8 @@ from ottla.records.batch import MAGIC
 
 logger = logging.getLogger(__name__)
 
+_NAME = re.compile(r"([0-9]{20})(\.[a-z]+)")
+"""Of a file of a segment: its first offset, and what is in it."""
 _NEVER = 1 << 63
 
 
@@ -127,12 +130,7 @@ def _cleaned_to(loading: Loading, log_start_offset: int, end: int) -> int | None
 
 def _open_segments(loading: Loading, *, now_ms: int) -> list[Segment]:
     directory, config = loading.directory, loading.config
-    names = {path.name for path in directory.iterdir()}
-    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX))
-    for name in names:
-        stem, dot, suffix = name.partition(".")
-        if dot + suffix in SUFFIXES and f"{stem}{LOG_SUFFIX}" not in names:
-            remove_if_there(directory / name)
+    bases = _segments_there(loading)
     if not bases:
         return [Segment.create(directory, loading.log_start_offset, config, now_ms=now_ms)]
     segments = [Segment.open(directory, base_offset, config) for base_offset in bases]
@@ -146,6 +144,26 @@ def _open_segments(loading: Loading, *, now_ms: int) -> list[Segment]:
             logger.warning("%s: an index is built anew: %s", loading.topic_partition, error)
             _rebuild_indexes(segment)
     return segments
+
+
+def _segments_there(loading: Loading) -> list[int]:
+    """The first offset of each. What was beside one that is gone goes, and what is no file of a segment is left alone."""
+    files: dict[str, list[int]] = {suffix: [] for suffix in SUFFIXES}
+    for path in loading.directory.iterdir():
+        named = _NAME.fullmatch(path.name)
+        if named is not None and named[2] in files:
+            files[named[2]].append(int(named[1]))
+        elif path.suffix in files:
+            logger.warning("%s: %s is no file of a log; it is left alone", loading.topic_partition, path.name)
+    bases = files.pop(LOG_SUFFIX)
+    for suffix, offsets in files.items():
+        for offset in sorted(set(offsets).difference(bases)):
+            path = segment_path(loading.directory, offset, suffix)
+            # A crash may leave that behind. A clean stop does not: somebody has removed records.
+            level = logging.ERROR if loading.clean else logging.WARNING
+            logger.log(level, "%s: %s goes, for its segment is not there", loading.topic_partition, path.name)
+            remove_if_there(path)
+    return sorted(bases)
 
 
 def _rebuild_indexes(segment: Segment) -> None:

@@ -3,7 +3,9 @@
 One pass over the batches of each segment, in their order. Beside it run the entries of both indexes, each met when the scan
 comes to its place, so memory stays small however large the log is. What has to hold:
 
-    batches     checksum; offsets grow, within a segment and from one to the next; no more records than offsets
+    batches     checksum; offsets grow, within a segment and from one to the next; no more records than offsets; no offsets are
+                missing between segments, unless some are within them, too, as the cleaner leaves it
+    indexes     each has its segment
     .index      an entry's position is where a batch starts, and its offset is in that batch or one behind it, before the next
     .timeindex  no batch up to the one that holds an entry's offset is later than the entry, and one is as late
     .txnindex   each aborted transaction ends in an abort marker of its producer
@@ -23,7 +25,8 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.base.errors import CorruptionError
-from ottla.log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from ottla.log.checkpoints import read_offsets
+from ottla.log.directory import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from ottla.log.index import OffsetPosition, TimestampOffset
 from ottla.log.inspect import (
     Damage,
@@ -40,7 +43,7 @@ from ottla.log.inspect import (
 from ottla.log.log import LEADER_EPOCH_CHECKPOINT
 from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ottla.log.txnindex import AbortedTxn, TransactionIndex
-from ottla.records import ControlType
+from ottla.records import Codec, ControlType
 from ottla.records.batch import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ottla.records.control import read_marker
 from ottla.records.errors import RecordsError
@@ -63,6 +66,7 @@ class Totals:
         self.bytes = 0
 
 
+_BESIDE = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 Report = Callable[[Path, str, str], None]
 E = TypeVar("E", bound=tuple[int, int])
 
@@ -73,11 +77,19 @@ def verify_partition(directory: Path, totals: Totals, *, deep: bool = False) -> 
     files = read_partition(directory)
     yield from (Problem(path, "the whole file", reason) for path, reason in files.unreadable)
     yield from _check_epoch_order(files)
+    yield from _check_orphans(files)
     end = None
+    missing: list[Problem] = []
+    was_cleaned = _was_cleaned(files)
     for path in files.segments:
         check = _SegmentCheck(path, files, totals, deep=deep, after=end)
+        if end is not None and end < check.base_offset:
+            missing.append(Problem(path, "its name", f"offsets {end} to {check.base_offset - 1} are missing before it"))
         yield from check.run()
+        was_cleaned |= check.has_gaps
         end = check.end
+    if not was_cleaned:
+        yield from missing
     for path in files.snapshots:
         yield from _check_snapshot(path)
     yield from _check_checkpoints(files, end or 0)
@@ -92,6 +104,8 @@ class _SegmentCheck:
     def __init__(self, path: Path, files: PartitionFiles, totals: Totals, *, deep: bool, after: int | None) -> None:
         self.base_offset = int(path.stem)
         self.end = self.base_offset
+        self.has_gaps = False
+        """Offsets without records, as the cleaner leaves them."""
         self._path = path
         self._files = files
         self._totals = totals
@@ -153,6 +167,7 @@ class _SegmentCheck:
             self._report(self._path, where, f"the checksum is not {batch.crc:#010x}, which the batch claims")
         if batch.base_offset < self.end:
             self._report(self._path, where, f"the offset comes after {self.end - 1}")
+        self.has_gaps |= _leaves_gap(batch, self.end)
         self.end = max(self.end, batch.last_offset + 1)
         if batch.header is None:
             return
@@ -302,6 +317,29 @@ def _guarded(read: Callable[[Path], Iterator[E]], path: Path, report: Report) ->
             report(path, "the whole file", "it is missing; the next start builds it anew")
     except CorruptionError as error:
         report(path, "the whole file", str(error))
+
+
+def _leaves_gap(batch: StoredBatch, end: int) -> bool:
+    """As the loader sees it."""
+    if batch.header is None:
+        # A compressed message of old tells its last offset only.
+        return batch.base_offset > end and batch.codec_id == Codec.NONE
+    return batch.base_offset > end or batch.header.record_count <= batch.header.last_offset_delta
+
+
+def _was_cleaned(files: PartitionFiles) -> bool:
+    """Or may have been: nobody knows if the checkpoint cannot be read."""
+    try:
+        return files.topic_partition in read_offsets(files.directory.resolve().parent / CLEANER_OFFSETS)
+    except CorruptionError:
+        return True
+
+
+def _check_orphans(files: PartitionFiles) -> Iterator[Problem]:
+    there = {path.stem for path in files.segments}
+    for path in sorted(files.directory.iterdir()):
+        if path.suffix in _BESIDE and path.stem.isdecimal() and path.stem not in there:
+            yield Problem(path, "the whole file", "its segment is not there")
 
 
 def _check_epoch_order(files: PartitionFiles) -> Iterator[Problem]:

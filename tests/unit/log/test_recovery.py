@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,36 @@ class Written:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(tmp_path_factory.mktemp("written") / "t-0")
+
+
+def test_files_of_others_are_left_alone_and_told_of_once(
+    written: Written, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = written.copy(tmp_path / "t-0")
+    strangers = [folder / name for name in ("notes.log", "1.log", "notes.index", f"{'٣' * 20}.log", "notes.txt")]
+    for path in strangers:
+        path.write_text("what somebody wanted to remember")
+    log, _ = open_log(folder)
+    assert contents(log) == written.records
+    log.abandon()
+    assert all(path.exists() for path in strangers)
+    told = [record.getMessage() for record in caplog.records if "left alone" in record.getMessage()]
+    assert sorted(line.split()[1] for line in told) == sorted(path.name for path in strangers[:4])
+
+
+@pytest.mark.parametrize(("clean", "level"), [(True, logging.ERROR), (False, logging.WARNING)])
+def test_an_index_without_its_segment_does_not_go_in_silence(
+    written: Written, tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool, level: int
+) -> None:
+    folder = written.copy(tmp_path / "t-0")
+    gone = folder / f"{written.segments[1]:020d}{LOG_SUFFIX}"
+    gone.unlink()
+    log, _ = open_log(folder, clean=clean)
+    log.abandon()
+    told = [(record.levelno, record.getMessage()) for record in caplog.records if "is not there" in record.getMessage()]
+    assert told == [
+        (level, f"t-0: {gone.stem}{suffix} goes, for its segment is not there") for suffix in (".index", ".timeindex")
+    ]
 
 
 def check_prefix(log: Log, records: list[Record]) -> None:

@@ -141,6 +141,30 @@ def test_a_missing_segment_is_found_by_the_checkpoints_and_an_overlap_by_its_nam
     assert any(problem.where == "its name" or "comes after" in problem.what for problem in problems(folder))
 
 
+def test_offsets_that_are_missing_between_segments_are_found(folder: Path) -> None:
+    gone, behind = segment(folder, 1), segment(folder, 2)
+    for path in folder.glob(f"{gone.stem}.*"):
+        path.unlink()
+    missing = f"offsets {int(gone.stem)} to {int(behind.stem) - 1} are missing before it"
+    assert problems(folder) == [Problem(behind, "its name", missing)]
+
+
+def test_a_log_that_was_cleaned_may_lack_offsets_anywhere(folder: Path) -> None:
+    for path in folder.glob(f"{segment(folder, 1).stem}.*"):
+        path.unlink()
+    write_offsets(folder.parent / "cleaner-offset-checkpoint", {TopicPartition("t", 0): 50})
+    assert not problems(folder)
+
+
+def test_indexes_without_their_segment_are_found(folder: Path) -> None:
+    gone = segment(folder, 1)
+    gone.unlink()
+    found = {problem.path: problem.what for problem in problems(folder)}
+    orphans = [gone.with_suffix(suffix) for suffix in (".index", ".timeindex")]
+    assert [found.get(path) for path in orphans] == ["its segment is not there"] * 2
+    assert segment(folder, 1) in found, "which follows what is not there"
+
+
 def rewrite(path: Path, change: Callable[[bytearray], object]) -> None:
     content = bytearray(path.read_bytes())
     change(content)
