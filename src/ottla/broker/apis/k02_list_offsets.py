@@ -30,12 +30,14 @@ EARLIEST_PENDING_UPLOAD = -6
 TIERED = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 """Where tiered storage ends, and where what is still to go there begins: there is none, so nowhere."""
 
-_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""The version that first asks for it."""
+_SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""The version that first asks for it. Whatever else is below zero is no time, and none asks for it."""
+_NEVER = 1 << 15
 _EPOCHS_FROM = 4
 _NOT_AVAILABLE_FROM = 5
 
 _READ_COMMITTED = 1
+_ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _CONSUMER = -1
 _WHOEVER_ASKS = -2
 """Kafka calls it the debugging replica: it is answered by any replica, about its own log."""
@@ -57,8 +59,10 @@ def handle(ctx: Context, request: ListOffsetsRequest) -> Answer:
             for wanted in topic.partitions:
                 if named[topic.name, wanted.partition_index] > 1:
                     answer = _refused(wanted, ErrorCode.INVALID_REQUEST)
-                elif ctx.version < _SINCE.get(wanted.timestamp, 0):
+                elif wanted.timestamp < 0 and ctx.version < _SINCE.get(wanted.timestamp, _NEVER):
                     answer = _refused(wanted, ErrorCode.UNSUPPORTED_VERSION)
+                elif request.replica_id == _CONSUMER and request.isolation_level not in _ISOLATION_LEVELS:
+                    answer = _refused(wanted, ErrorCode.UNKNOWN_SERVER_ERROR)
                 else:
                     answer = _answer(ctx, request, topic.name, wanted)
                 result.partitions.append(answer)
