@@ -35,7 +35,7 @@ MESSAGE_BYTES_MAX = 128 << 20
 @click.option("-t", "topics", metavar="TOPIC", multiple=True, help="Topic.")
 @click.option("-p", "partition", metavar="N", type=click.IntRange(-1), default=ANY_PARTITION, help="Partition.")
 @click.option("-o", "offsets", metavar="OFFSET", multiple=True, help="beginning, end, n, -n, s@MS, e@MS.")
-@click.option("-c", "count", metavar="N", type=click.IntRange(0), help="Stop after so many messages.")
+@click.option("-c", "count", metavar="N", type=click.IntRange(0), help="Stop after so many messages; 0 for no limit.")
 @click.option("-e", "at_end", is_flag=True, help="Stop at the end of the partitions.")
 @click.option("-f", "form", metavar="FORMAT", help="%s %S %R %k %K %t %p %o %T %h")
 @click.option("-J", "as_json", is_flag=True, help="One JSON envelope a message.")
@@ -44,7 +44,7 @@ MESSAGE_BYTES_MAX = 128 << 20
 @click.option("-k", "key", metavar="KEY", help="Key of every message.")
 @click.option("-H", "headers", metavar="k=v", multiple=True, help="Header of every message.")
 @click.option("-z", "codec", type=click.Choice(CODECS), default="none", help="How batches are packed.")
-@click.option("-Z", "null", is_flag=True, help="Null is written as NULL, and an empty value is read as null.")
+@click.option("-Z", "null", is_flag=True, help="What is empty is read as null, and written as NULL.")
 @click.option(
     "-l",
     "file",
@@ -65,6 +65,7 @@ def command(
     ottla cat -b localhost:9092 -t orders -C -o -10 -e -f '%k %s\n'
     """
     mode = mode or ("C" if sys.stdin.isatty() else "P")
+    options["count"] = options["count"] or None
     if mode == "L":
         _list(target.connect(), topics, as_json=options["as_json"])
         return
@@ -164,10 +165,11 @@ def _produce(
     def stamped(line: bytes) -> ClientRecord:
         has_key = key_delimiter is not None and unescape(key_delimiter) in line
         record = line_record(line, unescape(key_delimiter or "") if has_key else b"")
+        if null:
+            record = record._replace(key=record.key or None, value=record.value or None)
         return record._replace(
             topic=topic,
-            key=(None if key is None else key.encode()) if record.key is None else record.key,
-            value=None if null and not record.value else record.value,
+            key=record.key if has_key or key is None else key.encode(),
             headers=fixed,
             partition=partition,
         )

@@ -98,10 +98,11 @@ class Target(NamedTuple):
                     raise Failure(self._unreachable(heard)) from None
 
     def consumer(self, defaults: Mapping[str, object]) -> Consumer:
+        """Every batch is held against its checksum: what is damaged is told of and not handed on."""
         from confluent_kafka import Consumer
 
         with refused_settings():
-            return Consumer(self.configuration(defaults))
+            return Consumer(self.configuration({"check.crcs": True, **defaults}))
 
     def producer(self, defaults: Mapping[str, object]) -> Producer:
         from confluent_kafka import Producer
@@ -198,7 +199,7 @@ def output_command(function: Callable[P, R]) -> Callable[..., R]:
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Errors of the client as one line, and Ctrl-C as 130."""
+    """Errors of the client and of the system as one line, and Ctrl-C as 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -213,6 +214,7 @@ def exit_codes() -> Iterator[None]:
     except BrokenPipeError:
         raise  # nobody reads on, which is no error
     except OSError as error:
+        _give_up_output()
         raise Failure(": ".join(filter(None, (error.filename, error.strerror or str(error))))) from None
     except Exception as error:
         if "confluent_kafka" not in sys.modules or not _is_kafka_exception(error):
@@ -226,6 +228,16 @@ def missing_topic(name: str, *, is_written: bool = False) -> Failure:
     if is_written:
         step = f"'ottla topic create {name}' creates it, and so does --allow-auto-topic-creation where the brokers permit it"
     return Failure(f"no topic is called {name}; {step}", NOT_FOUND)
+
+
+def _give_up_output() -> None:
+    """What could not be written is not tried again at the end of the process."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def explain(error: KafkaError) -> str:
@@ -323,6 +335,7 @@ def _is_kafka_exception(error: Exception) -> bool:
 
 _NO_CONNECTION = frozenset(("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"))
 _NEXT_STEPS = {
+    "_BAD_MSG": "the batch is damaged; 'ottla log verify' on the brokers that have the partition shows where",
     "_TRANSPORT": "a broker went away; 'ottla status' shows what runs here",
     "_TIMED_OUT": "--timeout waits longer",
     "_MSG_TIMED_OUT": "no leader took it in time; 'ottla topic describe' shows who leads",

@@ -81,13 +81,13 @@ def _milliseconds(text: str) -> int:
 def _verb(name: str, null: bytes) -> Write:
     match name:
         case "s":
-            return lambda record: null if record.value is None else record.value
+            return lambda record: record.value or null
         case "S":
             return lambda record: b"%d" % _length(record.value)
         case "R":
             return lambda record: struct.pack(">i", _length(record.value))
         case "k":
-            return lambda record: null if record.key is None else record.key
+            return lambda record: record.key or null
         case "K":
             return lambda record: b"%d" % _length(record.key)
         case "t":

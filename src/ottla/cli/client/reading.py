@@ -51,10 +51,10 @@ class Source:
         while (found := self._buffer.find(delimiter, searched)) < 0:
             searched = max(len(self._buffer) - len(delimiter) + 1, 0)
             if searched > self.limit:
-                raise RecordInputError(f"more than {self.limit} bytes without {delimiter!r} in them")
+                raise RecordInputError(f"more than {self.limit} bytes without {_quoted(delimiter)} in them")
             if not self._more():
                 if not may_end:
-                    raise RecordInputError(f"the input ends where {delimiter!r} was to come")
+                    raise RecordInputError(f"the input ends where {_quoted(delimiter)} was to come")
                 return self._take(len(self._buffer))
         if found > self.limit:
             raise RecordInputError(f"{found} bytes are more than the {self.limit} that a record may have")
@@ -82,7 +82,7 @@ class Source:
             pass
         match = _INTEGER.match(self._buffer)
         if match is None:
-            raise RecordInputError(f"{bytes(self._buffer[:10])!r} where a number was to come")
+            raise RecordInputError(f"{_quoted(bytes(self._buffer[:10]))} where a number was to come")
         return int(self._take(match.end()))
 
     def literal(self, data: bytes, *, may_end: bool) -> None:
@@ -93,7 +93,7 @@ class Source:
         if may_end and not found:
             return
         if found != data:
-            raise RecordInputError(f"{found!r} where {data!r} was to come")
+            raise RecordInputError(f"{_quoted(found)} where {_quoted(data)} was to come")
         self._take(len(data))
 
     def _take(self, size: int) -> bytes:
@@ -121,7 +121,9 @@ def line_record(line: bytes, key_delimiter: bytes) -> ClientRecord:
         return ClientRecord(value=line)
     key, found, value = line.partition(key_delimiter)
     if not found:
-        raise RecordInputError(f"no {key_delimiter!r} in the line, so there is no telling the key from the value")
+        raise RecordInputError(
+            f"no {_quoted(key_delimiter)} in the line, so there is no telling the key from the value"
+        )
     return ClientRecord(key, value)
 
 
@@ -241,21 +243,26 @@ class _LayoutPass:
         try:
             return int(digits, 16)
         except ValueError:
-            raise RecordInputError(f"{digits!r} is no hex number") from None
+            raise RecordInputError(f"{_quoted(digits)} is no hex number") from None
+
+
+def _quoted(data: bytes) -> str:
+    """As Python writes bytes, without the letter that says so."""
+    return repr(data)[1:]
 
 
 def _hex(data: bytes) -> bytes:
     try:
         return binascii.unhexlify(data)
     except binascii.Error:
-        raise RecordInputError(f"{data[:40]!r} is no hex") from None
+        raise RecordInputError(f"{_quoted(data[:40])} is no hex") from None
 
 
 def _base64(data: bytes) -> bytes:
     try:
         return b64decode(data + b"=" * (-len(data) % 4), validate=True)
     except binascii.Error:
-        raise RecordInputError(f"{data[:40]!r} is no base64") from None
+        raise RecordInputError(f"{_quoted(data[:40])} is no base64") from None
 
 
 _DECODERS: dict[str, Callable[[bytes], bytes]] = {"hex": _hex, "base64": _base64, "base64raw": _base64}
@@ -265,4 +272,4 @@ def _utf8(data: bytes, what: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise RecordInputError(f"{what} that is no UTF-8: {data[:40]!r}") from None
+        raise RecordInputError(f"{what} that is no UTF-8: {_quoted(data[:40])}") from None

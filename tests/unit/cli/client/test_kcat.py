@@ -28,6 +28,7 @@ def test_formats(form: str, written: bytes) -> None:
 
 def test_null() -> None:
     assert compile_format("%k %s %K %S %R", b"NULL")(ClientRecord()) == b"NULL NULL -1 -1 \xff\xff\xff\xff"
+    assert compile_format("%k %s %K %S", b"NULL")(ClientRecord(b"", b"")) == b"NULL NULL 0 0"
 
 
 def test_an_unknown_verb_is_refused() -> None:

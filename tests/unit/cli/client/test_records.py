@@ -78,7 +78,7 @@ def test_lines_that_are_no_records(line: bytes, reason: str) -> None:
 def test_lines() -> None:
     assert [record.value for record in read_lines(io.BytesIO(b"a\n\nb"), limit=9)] == [b"a", b"", b"b"]
     assert list(read_lines(io.BytesIO(b"k::v::w\n"), limit=9, key_delimiter=b"::")) == [ClientRecord(b"k", b"v::w")]
-    with pytest.raises(RecordInputError, match="no b'::' in the line"):
+    with pytest.raises(RecordInputError, match="no '::' in the line"):
         list(read_lines(io.BytesIO(b"kv\n"), limit=9, key_delimiter=b"::"))
 
 
