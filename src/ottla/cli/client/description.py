@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition, Uuid
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from ottla.cli.client.connection import Connection, Target, explain, wait
@@ -47,13 +47,18 @@ def describe_topics(target: Target, connection: Connection, names: list[str], ou
         topics.append(
             {
                 "name": name,
-                "topic_id": str(description.topic_id),
+                "topic_id": format_topic_id(description.topic_id),
                 "internal": description.is_internal,
                 "partitions": partitions,
                 "configs": configs[name],
             }
         )
     return topics
+
+
+def format_topic_id(topic_id: Uuid) -> str:
+    """As Kafka's tools have it; librdkafka writes the other alphabet of base64."""
+    return str(topic_id).replace("+", "-").replace("/", "_")
 
 
 def list_offsets(
