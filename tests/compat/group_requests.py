@@ -563,7 +563,7 @@ class Generator:
     def _find(self) -> Move:
         version = self._version(ApiKey.FIND_COORDINATOR)
         keys = [self._group(), "some key"]
-        kind = self._draw.choice((0, 1)) if version > 0 else 0
+        kind = self._draw.choice((0, 0, 0, 1, 1, 1, 9)) if version > 0 else 0
 
         def make(_party: Party, version: int) -> Message:
             if version < 4:

@@ -104,6 +104,8 @@ async def _alter(ctx: Context, wanted: Wanted, *, validate_only: bool) -> None:
 
 
 async def _alter_topic(ctx: Context, wanted: Wanted, *, validate_only: bool) -> None:
+    if not wanted.name:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     where = f"ConfigResource(type=TOPIC, name='{wanted.name}')"
 
     def change(config: Settings) -> Settings:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.base.errors import CorruptionError, Error
 from ottla.wire import ErrorCode
+
+MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+"""Kafka's words for INVALID_REQUEST where it has no others."""
 
 
 def error_code(error: Error) -> ErrorCode:

@@ -61,6 +61,10 @@ INVALID_CONFIGS: Final[tuple[dict[str, str | None], ...]] = (
     {"leader.replication.throttled.replicas": "everything"},
     {"compression.gzip.level": "0"},
     {"remote.storage.enable": "true"},
+    {"remote.log.copy.disable": "true"},
+    {"remote.log.delete.on.disable": "true", "remote.storage.enable": "true"},
+    {"min.cleanable.dirty.ratio": "-5"},
+    {"cleanup.policy": "compact, shred"},
     {"": "x"},
 )
 UNPLACED: Final = ("", ".", "..", "a/b")

@@ -19,6 +19,7 @@ from ottla.metadata.configs import (
     describe_broker,
     describe_default_broker,
     describe_topic,
+    double_text,
     static_properties,
     topic_value,
     usable,
@@ -77,10 +78,26 @@ def test_every_default_is_a_value_that_may_be_given(table: dict[str, ConfigKey])
         ("min.cleanable.dirty.ratio", "half", "Not a number of type DOUBLE"),
         ("preallocate", "yes", "Expected value to be either true or false"),
         ("compression.type", "brotli", "String must be one of: uncompressed, zstd"),
-        ("cleanup.policy", "delete,shred", "String must be one of: compact, delete"),
+        ("segment.bytes", " +7 ", "Invalid value 7 for configuration segment.bytes: "),
+        ("min.cleanable.dirty.ratio", "-5", "Invalid value -5.0 for configuration"),
+        ("min.cleanable.dirty.ratio", "1e20", "Invalid value 1.0E20 for configuration"),
+        ("min.cleanable.dirty.ratio", "1.5f", "Invalid value 1.5 for configuration"),
+        ("min.cleanable.dirty.ratio", "inf", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "nan", "Not a number of type DOUBLE"),
+        ("compression.type", " brotli ", "Invalid value brotli for configuration compression.type: String must be"),
+        (
+            "cleanup.policy",
+            "delete,shred",
+            "Invalid value shred for configuration cleanup.policy: String must be one of: comp",
+        ),
+        ("cleanup.policy", "delete,", "Invalid value  for configuration cleanup.policy: "),
         ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
         ("message.format.version", "9.9", "not a valid version"),
         ("leader.replication.throttled.replicas", "1:2,x", "must be the literal"),
+        ("leader.replication.throttled.replicas", "*,1:2", "Invalid value [*, 1:2] for configuration"),
+        ("remote.log.copy.disable", "true", "`remote.log.copy.disable` under Zookeeper's mode."),
+        ("remote.log.delete.on.disable", "true", "It is invalid to set `remote.log.delete.on.disable` or `remote"),
+        ("remote.storage.enable", "true", "Tiered Storage functionality is disabled in the broker."),
     ],
 )
 def test_impossible_values_are_refused_in_kafkas_words(name: str, text: str, complaint: str) -> None:
@@ -95,14 +112,47 @@ def test_values_that_are_possible() -> None:
             "compression.gzip.level": "-1",
             "message.format.version": "3.0",
             "follower.replication.throttled.replicas": "*",
-            "leader.replication.throttled.replicas": "0:1,1:2",
+            "leader.replication.throttled.replicas": "0:1,1:2,",
+            "min.cleanable.dirty.ratio": "NaN",
             "preallocate": "TRUE",
+            "remote.log.copy.disable": "false",
         }
     )
     with pytest.raises(InvalidConfigError, match="Unknown topic config name: colour"):
         check_topic_config({"colour": "red"})
     with pytest.raises(InvalidConfigError, match=r"min\.compaction\.lag\.ms \(5\) > max\.compaction\.lag\.ms \(4\)"):
         check_topic_config({"max.compaction.lag.ms": "4"}, BrokerSources({"log.cleaner.min.compaction.lag.ms": "5"}))
+
+
+def test_of_several_reasons_against_the_settings_of_a_topic_kafkas_is_told() -> None:
+    lags = {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}
+    remote = {"remote.log.copy.disable": "true", "remote.storage.enable": "true"}
+    with pytest.raises(InvalidConfigError, match="conflict topic config setting"):
+        check_topic_config(lags | remote)
+    with pytest.raises(InvalidConfigError, match="under Zookeeper's mode"):
+        check_topic_config(remote)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (0.5, "0.5"),
+        (1e-3, "0.001"),
+        (-1e-4, "-1.0E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456789.125, "1.23456789125E8"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (5e-324, "5.0E-324"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_numbers_are_written_as_java_writes_them(number: float, text: str) -> None:
+    assert double_text(number) == text
 
 
 def test_a_topic_takes_what_its_broker_has() -> None:
@@ -155,7 +205,16 @@ def test_what_a_broker_says_of_itself() -> None:
     assert broker_value("listener.name.in.ssl.keystore.type", BrokerSources(static)) == "PEM"
 
 
-NOW = BrokerSources({"log.cleaner.threads": "2"})
+def test_a_setting_that_is_meant_for_nobody_is_told_of_where_somebody_gave_it() -> None:
+    name = "log.initial.task.delay.ms"
+    assert name not in {entry.name for entry in describe_broker(BrokerSources())}
+    (entry,) = [entry for entry in describe_broker(BrokerSources({name: "5"})) if entry.name == name]
+    assert (entry.text, entry.source, entry.read_only) == ("5", ConfigSource.STATIC_BROKER_CONFIG, True)
+    assert [value.text for value in entry.synonyms] == ["5", "30000"]
+
+
+NOW = BrokerSources({"log.cleaner.threads": "2", "listeners": "IN://h:1,OUT://h:2"})
+NOBODY_MORE = r"ConfigException: Invalid %s 0 for configuration Invalid dynamic configuration"
 
 
 def test_which_settings_of_a_broker_may_change() -> None:
@@ -189,12 +248,35 @@ def test_which_settings_of_a_broker_may_change() -> None:
         ({"log.retention.ms": "0"}, True, "must be unlimited"),
         ({"log.cleaner.dedupe.buffer.size": "2097152"}, True, "at least 1MB per cleaner thread"),
         ({"max.connections.per.ip": "0"}, True, "can be set to zero only if"),
-        ({"max.connections.per.ip.overrides": "one:two"}, True, "Error parsing"),
+        ({"max.connections.per.ip.overrides": "one:two"}, True, '^For input string: "two"$'),
+        ({"max.connections.per.ip.overrides": "a:99999999999"}, True, '^For input string: "99999999999"$'),
+        ({"max.connections.per.ip.overrides": "a:1,one"}, True, "overrides': begin 0, end -1, length 3$"),
+        ({"max.connections.per.ip.overrides": "a:1,,b:2"}, True, "overrides': begin 0, end -1, length 0$"),
+        ({"max.connections.per.ip.overrides": "@:1,a:b"}, True, '^For input string: "b"$'),
+        ({"max.connections.per.ip.overrides": "a:-1,@:1"}, True, "contains invalid addresses : @$"),
+        ({"max.connections": "0"}, True, NOBODY_MORE % "max.connections"),
+        ({"max.connections": "0"}, False, NOBODY_MORE % "max.connections"),
+        ({"max.connection.creation.rate": "0"}, True, NOBODY_MORE % "max.connection.creation.rate"),
+        ({"listener.name.in.max.connections": "0"}, True, NOBODY_MORE % "max.connections"),
+        (
+            {"max.connection.creation.rate": "5", "listener.name.out.max.connection.creation.rate": "0"},
+            False,
+            NOBODY_MORE % "max.connection.creation.rate",
+        ),
     ],
 )
 def test_what_may_not_be_changed(config: dict[str, str], *, all_brokers: bool, reason: str) -> None:
     with pytest.raises(InvalidConfigError, match=reason):
         check_broker_change(config, NOW, all_brokers=all_brokers)
+
+
+def test_no_connections_are_allowed_where_every_listener_has_its_own_number_or_has_none() -> None:
+    everywhere = {"listener.name.in.max.connections": "5", "listener.name.out.max.connections": "6"}
+    check_broker_change({"max.connections": "0", **everywhere}, NOW, all_brokers=True)
+    check_broker_change({"listener.name.none.max.connections": "0"}, NOW, all_brokers=True)
+    check_broker_change({"max.connections.per.ip.overrides": " a : 1 ,b:-1,c:+3,"}, NOW, all_brokers=True)
+    # What is in the file already is not this change's.
+    check_broker_change({"log.segment.bytes": "1000"}, BrokerSources({"max.connections": "0"}), all_brokers=True)
 
 
 def test_a_broker_runs_without_settings_that_it_cannot_use() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from ottla.broker.api import Answer, Handler, Operation, Parked, Resource
 from ottla.broker.context import Context
+from ottla.broker.errors import MALFORMED
 from ottla.broker.topicplans import TopicError
 from ottla.coordinator.groups.coordinator import partition_for
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -23,12 +24,13 @@ from ottla.wire import ApiKey, ErrorCode
 from ottla.wire.messages.k10_find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _MANY_FROM = 4
+_SHARE = 2
 _TOPICS: Mapping[int, str] = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 """By the type of the key."""
 _MESSAGES: Mapping[int, str] = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.INVALID_REQUEST: "This broker coordinates groups and transactions alone.",
+    ErrorCode.INVALID_REQUEST: MALFORMED,
 }
 
 
@@ -54,14 +56,18 @@ def _answer(
 ) -> FindCoordinatorResponse:
     topic = _TOPICS.get(request.key_type, "")
     if many:
-        return FindCoordinatorResponse(coordinators=[_find(ctx, topic, key, code) for key in request.coordinator_keys])
-    found = _find(ctx, topic, request.key, code)
+        found = [_find(ctx, topic, key, code) for key in request.coordinator_keys]
+        if code is ErrorCode.INVALID_REQUEST and request.key_type != _SHARE:  # of a share group Kafka says nothing
+            for each in found:
+                each.error_message = MALFORMED
+        return FindCoordinatorResponse(coordinators=found)
+    one = _find(ctx, topic, request.key, code)
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=_MESSAGES[found.error_code],
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=one.error_code,
+        error_message=_MESSAGES[one.error_code],
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ottla.broker.api import Handler, Operation, Resource
 from ottla.broker.configadmin import RESOURCE_KINDS, ResourceKind
 from ottla.broker.context import Context
-from ottla.broker.errors import RefusedError
+from ottla.broker.errors import MALFORMED, RefusedError
 from ottla.broker.loggers import levels
 from ottla.metadata.configs import (
     BrokerSources,
@@ -41,9 +41,7 @@ def handle(ctx: Context, request: DescribeConfigsRequest) -> DescribeConfigsResp
     if any(resource.resource_type not in RESOURCE_KINDS for resource in request.resources):
         # One that means nothing spoils all, for nobody knows what it would take to be allowed to see it.
         return DescribeConfigsResponse(
-            results=[
-                _refused(each, ErrorCode.INVALID_REQUEST, "Unexpected resource type") for each in request.resources
-            ]
+            results=[_refused(each, ErrorCode.INVALID_REQUEST, MALFORMED) for each in request.resources]
         )
     return DescribeConfigsResponse(results=[_described(ctx, request, each) for each in request.resources])
 
@@ -74,7 +72,9 @@ def _configs(
         case ResourceKind.BROKER_LOGGER:
             return _loggers(ctx, resource.resource_name)
         case ResourceKind.CLIENT_METRICS:
-            raise RefusedError(ErrorCode.INVALID_REQUEST, "Client metrics need KRaft")
+            raise RefusedError(
+                ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters"
+            )
 
 
 def _topic(ctx: Context, name: str) -> list[ConfigEntry]:
@@ -84,7 +84,7 @@ def _topic(ctx: Context, name: str) -> list[ConfigEntry]:
     except InvalidTopicError as error:
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}") from error
     if name not in image.topics:
-        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return describe_topic(image.topic_config(name), _sources(ctx))
 
 

@@ -19,7 +19,7 @@ from ottla.metadata.configs.changes import (
     usable,
     with_alterations,
 )
-from ottla.metadata.configs.definition import ConfigKey, ConfigSource, ConfigType, DynamicMode
+from ottla.metadata.configs.definition import ConfigKey, ConfigSource, ConfigType, DynamicMode, double_text
 from ottla.metadata.configs.effective import (
     BrokerSources,
     ConfigEntry,
@@ -53,6 +53,7 @@ __all__ = [
     "describe_broker",
     "describe_default_broker",
     "describe_topic",
+    "double_text",
     "no_effect",
     "static_properties",
     "topic_value",

@@ -5,19 +5,29 @@ The checks, their order and their words are Kafka's: the first that fails names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ottla.metadata.configs.broker import BROKER_CONFIGS, CHANGED_ONLY, LISTENER_SECURITY
 from ottla.metadata.configs.definition import ConfigKey, ConfigType, DynamicMode
-from ottla.metadata.configs.effective import BrokerSources, base_name, broker_value, is_dynamic, topic_value
+from ottla.metadata.configs.effective import (
+    LISTENER_PREFIX,
+    BrokerSources,
+    base_name,
+    broker_value,
+    is_dynamic,
+    topic_value,
+)
 from ottla.metadata.configs.together import check_together
 from ottla.metadata.configs.topic import TOPIC_CONFIGS
 from ottla.metadata.errors import ConfigConflictError, InvalidConfigError, UnknownConfigError
 
 _CLUSTER_LISTENER: Final = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
 """What may be set for one listener of all brokers at once."""
+_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
+"""Of every listener. With none of them nobody would come in any more to change that."""
+_REMOTE_ONLY: Final = ("remote.log.delete.on.disable", "remote.log.copy.disable")
 _POOLS: Final = ("num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads")
 
 
@@ -45,19 +55,21 @@ def check_topic_config(config: Mapping[str, str], sources: BrokerSources | None 
             raise UnknownConfigError(f"Unknown topic config name: {name}")
     for name, text in config.items():
         TOPIC_CONFIGS[name].parse(text)
-    if topic_value("remote.storage.enable", config, sources or BrokerSources()):
-        raise InvalidConfigError(
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
-        )
-    low, high = (
-        topic_value(name, config, sources or BrokerSources())
-        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
-    )
+    on = sources or BrokerSources()
+    low, high = (topic_value(name, config, on) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
     assert isinstance(low, int)
     assert isinstance(high, int)
     if low > high:
         raise ConfigConflictError(
             f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+    if any(topic_value(name, config, on) for name in _REMOTE_ONLY):
+        raise ConfigConflictError(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
+        )
+    if topic_value("remote.storage.enable", config, on):
+        raise InvalidConfigError(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
         )
 
 
@@ -164,6 +176,8 @@ def _check_step(now: BrokerSources, after: BrokerSources) -> None:
     """
     for name in _POOLS:
         _check_pool(name, "Dynamic thread count update validation failed for", now, after)
+    for prefix in _listener_prefixes(now):
+        _check_connections([f"{prefix}{name}" for name in _CONNECTIONS], now, after)
     old, new = (broker_value("log.cleaner.threads", sources) for sources in (now, after))
     assert isinstance(old, int)
     assert isinstance(new, int)
@@ -189,6 +203,19 @@ def _check_pool(name: str, failed: str, now: BrokerSources, after: BrokerSources
         raise _wrapped(f"{failed} {name}={new}, value should be at least half the current value {old}")
     if new > old * 2:
         raise _wrapped(f"{failed} {name}={new}, value should not be greater than double the current value {old}")
+
+
+def _listener_prefixes(sources: BrokerSources) -> list[str]:
+    listeners = str(broker_value("listeners", sources)).split(",")
+    return [f"{LISTENER_PREFIX}{listener.partition('://')[0].strip().lower()}." for listener in listeners]
+
+
+def _check_connections(names: Sequence[str], now: BrokerSources, after: BrokerSources) -> None:
+    new = [broker_value(name, after) for name in names]
+    if new != [broker_value(name, now) for name in names]:
+        for name, value in zip(_CONNECTIONS, new, strict=True):
+            if value == 0:
+                raise _wrapped(f"Invalid {name} {value}")
 
 
 def _wrapped(why: str) -> InvalidConfigError:

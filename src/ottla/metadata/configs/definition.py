@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from enum import Enum, IntEnum
+from math import isfinite, isnan
 from typing import Final, NamedTuple
 
 from ottla.metadata.errors import InvalidConfigError
@@ -104,9 +106,7 @@ class ConfigKey(NamedTuple):
             value = _PARSERS[self.type](text)
         except ValueError as error:
             raise self._invalid(text, str(error)) from None
-        if reason := self._objection(value):
-            items = isinstance(value, tuple) and self.shape is Shape.THROTTLED_REPLICAS
-            raise self._invalid(f"[{', '.join(_list(text))}]" if items else text, reason)
+        self._check(value)
         return value
 
     def format(self, value: Value) -> str | None:
@@ -117,17 +117,24 @@ class ConfigKey(NamedTuple):
             case bool():
                 return "true" if value else "false"
             case float():
-                return repr(value).replace("e+", "E").replace("e", "E")
+                return double_text(value)
             case tuple():
                 return ",".join(value)
             case _:
                 return str(value)
 
-    def _objection(self, value: Value) -> str:
+    def _check(self, value: Value) -> None:
+        """Raise what speaks against it. It is shown as it was understood, and of a list only what is wrong."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return self._out_of_bounds(value)
-        items = value if isinstance(value, tuple) else (value,)
-        return next(filter(None, (self._wrong_word(item) for item in items if isinstance(item, str))), "")
+            if reason := self._out_of_bounds(value):
+                raise self._invalid(self.format(value) or "", reason)
+        elif self.shape is Shape.THROTTLED_REPLICAS and isinstance(value, tuple):
+            if "".join(value) != "*" and not all(_REPLICA.fullmatch(item) for item in value):
+                raise self._invalid(f"[{', '.join(value)}]", f"{self.name} must be {self.shape.value}")
+        else:
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, str) and (reason := self._wrong_word(item)):
+                    raise self._invalid(item, reason)
 
     def _out_of_bounds(self, value: float) -> str:
         if value == self.or_else:
@@ -147,12 +154,9 @@ class ConfigKey(NamedTuple):
             case Shape.RELEASE:
                 known = word in self.choices or any(choice.startswith(f"{word}-IV") for choice in self.choices)
                 return "" if known else f"Version {word} is not a valid version"
-            case Shape.THROTTLED_REPLICAS:
-                fits = word == "*" or _REPLICA.fullmatch(word)
-                return "" if fits else f"{self.name} must be {self.shape.value}"
             case Shape.ANY if self.choices and (word.upper() if self.any_case else word) not in self.choices:
                 return f"String must be one of: {', '.join(self.choices)}"
-            case Shape.ANY:
+            case _:
                 return ""
 
     def _invalid(self, text: str, reason: str) -> InvalidConfigError:
@@ -182,7 +186,22 @@ def key(
     )
 
 
-_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
+def double_text(value: float) -> str:
+    """A number as Java writes it: Kafka's brokers and tools show and read that."""
+    if not isfinite(value):
+        return "NaN" if isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_UNTIL:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"
+
+
+_PLAIN_FROM: Final = 1e-3
+_PLAIN_UNTIL: Final = 1e7
+_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
+_DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
@@ -193,12 +212,10 @@ def _whole(bits: int, name: str, text: str) -> int:
 
 
 def _double(text: str) -> float:
-    try:
-        if "_" not in text:  # which Python reads as a separator of digits, and Java does not
-            return float(text)
-    except ValueError:
-        pass
-    raise ValueError("Not a number of type DOUBLE")
+    """As Java reads it, but for hexadecimal digits."""
+    if _DOUBLE.fullmatch(text.strip()) is None:
+        raise ValueError("Not a number of type DOUBLE")
+    return float(text.strip().rstrip("fFdD"))
 
 
 def _boolean(text: str) -> bool:

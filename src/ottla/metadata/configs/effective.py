@@ -93,10 +93,10 @@ def describe_topic(config: Mapping[str, str], sources: BrokerSources) -> list[Co
 
 
 def describe_broker(sources: BrokerSources) -> list[ConfigEntry]:
-    """Every setting of a broker, then those that only this one has: for a listener, or unknown."""
+    """Every setting of a broker, then those that only this one has: for a listener, unknown, or not meant for anybody."""
     given = {**sources.static, **sources.dynamic_default, **sources.dynamic}
     names = [name for name, declared in BROKER_CONFIGS.items() if not declared.internal]
-    names += sorted(name for name in given if name not in BROKER_CONFIGS)
+    names += sorted(given.keys() - set(names))
     return [_broker_entry(name, sources) for name in names]
 
 

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ottla.metadata.configs.definition import INT_MAX
 from ottla.metadata.configs.effective import BrokerSources, broker_value
 from ottla.metadata.errors import InvalidConfigError
 
 _HOST: Final = re.compile(r"([0-9a-zA-Z\-%._:]*)")
+_COUNT: Final = re.compile(r"[+-]?[0-9]+")
 _MEGABYTE: Final = 1024 * 1024
 
 
@@ -27,14 +29,31 @@ def connection_overrides(sources: BrokerSources) -> dict[str, int]:
     """``max.connections.per.ip.overrides``: how many connections some addresses may have."""
     text = str(broker_value("max.connections.per.ip.overrides", sources) or "")
     overrides = {}
-    for pair in filter(None, (each.strip() for each in text.split(","))):
+    for pair in _pairs(text):
         host, colon, count = pair.rpartition(":")
-        if not colon or not count.strip().isdecimal():
-            raise InvalidConfigError(f"Error parsing configuration property 'max.connections.per.ip.overrides': {pair}")
-        if not _HOST.fullmatch(host.strip()):
-            raise InvalidConfigError("max.connections.per.ip.overrides contains invalid addresses : " + host.strip())
-        overrides[host.strip()] = int(count)
+        if not colon:
+            # What Java says when it looks for the colon.
+            why = f"begin 0, end -1, length {len(pair)}"
+            raise InvalidConfigError(f"Error parsing configuration property 'max.connections.per.ip.overrides': {why}")
+        overrides[host.strip()] = _count(count.strip())
+    for host in overrides:
+        if not _HOST.fullmatch(host):
+            raise InvalidConfigError(f"max.connections.per.ip.overrides contains invalid addresses : {host}")
     return overrides
+
+
+def _pairs(text: str) -> list[str]:
+    """Empty ones at the end do not count."""
+    pairs = [pair.strip() for pair in text.split(",")]
+    while pairs and not pairs[-1]:
+        del pairs[-1]
+    return pairs
+
+
+def _count(text: str) -> int:
+    if not _COUNT.fullmatch(text) or not -INT_MAX - 1 <= int(text) <= INT_MAX:
+        raise InvalidConfigError(f'For input string: "{text}"')
+    return int(text)
 
 
 def _objections(sources: BrokerSources) -> Iterator[str]:
