@@ -3,7 +3,7 @@
 ``SampledRate`` adds up what was used in the last ``samples`` windows. The rate is that sum over the time since the oldest of
 them began, and over no less than ``windows_min`` windows: who has just come is not taken for fast. For clients these are all
 but one, for replicas one. Over the limit, the time to wait is what brings the rate down to it if nothing is used meanwhile:
-(rate - limit) / limit · time.
+(rate - limit) / limit · time. Of a limit that is no number or less than nothing, as of -0.0, no time follows: nobody waits.
 
 ``TokenBucket`` is filled at the rate of the limit, up to ``samples`` windows' worth; who takes more than there is goes into
 debt, and waits until it is paid.
@@ -12,6 +12,11 @@ debt, and waits until it is paid.
 from __future__ import annotations
 
 from collections import deque
+from math import copysign, inf
+from typing import Final
+
+MOST_MS: Final = 2**31 - 1
+"""The longest that a client can be told to wait."""
 
 
 class SampledRate:
@@ -50,13 +55,11 @@ class SampledRate:
     def wait_ms(self, limit: float, now_ms: float) -> int:
         """How long not to use anything, so that the rate is down to ``limit``; 0 if it is."""
         rate = self.rate(now_ms)
-        if rate <= limit:
+        if copysign(1, limit) < 0 or not rate > limit:
             return 0
-        return (
-            round((rate - limit) / limit * self.elapsed_ms(now_ms))
-            if limit > 0
-            else round(self._samples * self._window_ms)
-        )
+        if limit == 0:
+            return self._samples * self._window_ms
+        return _told_ms((rate - limit) / limit * self.elapsed_ms(now_ms))
 
     def is_idle(self, now_ms: float) -> bool:
         self._forget(now_ms)
@@ -82,14 +85,23 @@ class TokenBucket:
         """However much there is; what is missing is owed."""
         self._tokens = self._filled(limit, now_ms) - amount
 
+    def owes(self, limit: float, now_ms: float) -> bool:
+        """Whether something is owed, though it may never be paid: of a limit of 0, say."""
+        self._tokens = self._filled(limit, now_ms)
+        return self._tokens < 0
+
     def wait_ms(self, limit: float, now_ms: float) -> int:
-        """How long until nothing is owed; 0 if nothing is."""
+        """How long until nothing is owed; 0 if nothing is, or if no time follows."""
         tokens = self._filled(limit, now_ms)
         self._tokens = tokens
-        return 0 if tokens >= 0 or limit <= 0 else round(-tokens / limit * 1000)
+        return _told_ms(-tokens / limit * 1000) if limit else 0
 
     def _filled(self, limit: float, now_ms: float) -> float:
         burst = limit * self._seconds
         tokens = burst if self._tokens is None else self._tokens
         passed_ms, self._at_ms = now_ms - self._at_ms, now_ms
         return min(burst, tokens + limit * passed_ms / 1000)
+
+
+def _told_ms(wait_ms: float) -> int:
+    return min(round(wait_ms), MOST_MS) if 0 < wait_ms < inf else 0

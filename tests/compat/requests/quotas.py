@@ -49,6 +49,9 @@ class Quotas(Drawing):
         if draw.random() < 0.25:
             key = draw.choice(("connection_creation_rate", "connection_creation_rate", "nonsense", ""))
         value = draw.choice((1e9, 2e8, 1e9 + 0.5, 3e9, 12_345_678.25))
+        if draw.random() < 0.1:
+            value = draw.choice((float("inf"), -0.0) if key == "request_percentage" else (float("inf"), float("-inf")))
+            key = "producer_byte_rate" if value < 0 else key
         return alter.OpData(key=key, value=value, remove=draw.random() < 0.2)
 
     def _describe_quotas(self) -> Step:
@@ -68,8 +71,8 @@ class Quotas(Drawing):
         )
         components = []
         for kind in kinds:
-            match = draw.choice((EXACT, DEFAULT, ANY))
-            name = draw.choice(names.get(kind, ("g",))) if match == EXACT else None
+            match = draw.choice((EXACT, DEFAULT, ANY)) if draw.random() < 0.95 else ANY + 1
+            name = draw.choice(names.get(kind, ("g",))) if match == EXACT and draw.random() < 0.95 else None
             components.append(describe.ComponentData(entity_type=kind, match_type=match, match=name))
         request = describe.DescribeClientQuotasRequest(components=components, strict=draw.random() < 0.4)
         return self._step(ApiKey.DESCRIBE_CLIENT_QUOTAS, f"{request}", lambda _side, _version: request)

@@ -169,3 +169,47 @@ def test_connections_that_come_too_fast_wait() -> None:
     assert rates.wait_ms("L", "b", NOW_MS) == 0
     rates.configure(broker_max=1, listener_max={}, address_max={})
     assert [rates.wait_ms("L", "b", NOW_MS + 9000) for _ in range(3)] == [0, 0, 1000]
+
+
+ODD = ["NaN", "-0.0", "-1", "-Infinity", "Infinity"]
+
+
+@pytest.mark.parametrize("limit", ODD)
+def test_a_limit_that_is_no_number_or_less_than_nothing_holds_nobody_up(limit: str) -> None:
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    made = quotas((ConfigEntity("users", None), dict.fromkeys(keys, limit)))
+    for _ in range(3):
+        assert made.charge_time("u", "c", 100.0, NOW_MS) == 0
+        assert made.charge_produce("u", "c", 1 << 30, NOW_MS) == 0
+        assert made.charge_fetch("u", "c", 1 << 30, NOW_MS) == (0, True)
+    assert made.fetch_bytes_max("u", "c") == (0 if limit == "-0.0" else 1 << 62)
+
+
+def test_nobody_is_told_to_wait_longer_than_an_answer_can_say() -> None:
+    made = quotas((ConfigEntity("users", None), {"producer_byte_rate": "1", "controller_mutation_rate": "1.0E-9"}))
+    assert made.charge_produce("u", "c", 1 << 40, NOW_MS) == 2**31 - 1
+    mutations = made.mutations("u", "c", NOW_MS)
+    assert mutations is not None
+    assert mutations.take(1000, strict=False)
+    assert mutations.wait_ms == 2**31 - 1
+
+
+@pytest.mark.parametrize(("limit", "allowed"), [("NaN", 3), ("Infinity", 3), ("0", 1), ("-0.0", 1), ("4.9E-324", 1)])
+def test_changes_of_the_cluster_where_no_time_follows_from_the_limit(limit: str, allowed: int) -> None:
+    """They are refused for as long as something is owed, and the client is told no time."""
+    made = quotas((ConfigEntity("users", "u"), {"controller_mutation_rate": limit}))
+    taken = []
+    for turn in range(3):
+        mutations = made.mutations("u", "c", NOW_MS + turn)
+        assert mutations is not None
+        taken.append(mutations.take(1, strict=True))
+        assert mutations.wait_ms == 0
+    assert taken == [turn < allowed for turn in range(3)]
+
+
+def test_a_limit_of_a_number_holds_again_behind_one_of_none() -> None:
+    bucket = TokenBucket(samples=11, window_ms=1000, now_ms=NOW_MS)
+    bucket.take(50, float("nan"), NOW_MS)
+    assert not bucket.owes(float("nan"), NOW_MS)
+    bucket.take(12, 1, NOW_MS)
+    assert bucket.wait_ms(1, NOW_MS) == 1000

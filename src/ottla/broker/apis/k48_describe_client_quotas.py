@@ -50,11 +50,11 @@ def handle(ctx: Context, request: DescribeClientQuotasRequest) -> DescribeClient
 
 
 def _filters(components: list[ComponentData]) -> dict[str, ComponentData]:
+    if not all(map(_has_sense, components)):
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka stumbles over these, and says no more
     found: dict[str, ComponentData] = {}
     for component in components:
         kind = component.entity_type
-        if component.match_type not in set(Match):
-            raise RefusedError(ErrorCode.INVALID_REQUEST, f"Unexpected match type: {component.match_type}")
         if not kind:
             raise RefusedError(ErrorCode.INVALID_REQUEST, "Unexpected empty filter component entity type")
         if kind not in _DUPLICATE:
@@ -70,6 +70,10 @@ def _filters(components: list[ComponentData]) -> dict[str, ComponentData]:
             "filter component.",
         )
     return found
+
+
+def _has_sense(component: ComponentData) -> bool:
+    return component.match_type in set(Match) and not (component.match_type == Match.EXACT and component.match is None)
 
 
 def _described(ctx: Context) -> Iterator[tuple[Names, dict[str, float]]]:

@@ -6,12 +6,13 @@ import re
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
+from math import isnan
 
 from ottla.broker.api import Answer, Handler, Operation, Parked, Resource
 from ottla.broker.context import Context
 from ottla.broker.errors import RefusedError
 from ottla.broker.quotas.entities import IP_KEYS, QUOTA_KEYS
-from ottla.metadata.configs import ConfigType
+from ottla.metadata.configs import ConfigType, double_text
 from ottla.metadata.znodes.configs import ConfigClient, ConfigEntity, sanitize
 from ottla.registry import RegistryError
 from ottla.wire import ApiKey, ErrorCode
@@ -50,7 +51,7 @@ def handle(ctx: Context, request: AlterClientQuotasRequest) -> Answer:
 async def _altered(ctx: Context, entry: RequestEntryData, *, validate_only: bool) -> ResponseEntryData:
     response = ResponseEntryData(
         error_message=None,
-        entity=[ResponseEntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity],
+        entity=[ResponseEntityData(entity_type=kind, entity_name=name) for kind, name in _names(entry.entity).items()],
     )
     try:
         entity = await _entity(ctx, entry.entity)
@@ -73,15 +74,19 @@ async def _altered(ctx: Context, entry: RequestEntryData, *, validate_only: bool
     return response
 
 
+def _names(parts: list[RequestEntityData]) -> dict[str, str | None]:
+    """The last of a kind is the one that is meant."""
+    return {part.entity_type: part.entity_name for part in parts}
+
+
 async def _entity(ctx: Context, parts: list[RequestEntityData]) -> ConfigEntity:
-    names: dict[str, str | None] = {}
     for part in parts:
         if part.entity_type not in (USER, CLIENT, IP):
             message = f"Unhandled client quota entity type: {part.entity_type}"
             raise RefusedError(ErrorCode.INVALID_REQUEST, message)
         if part.entity_name == "":
             raise RefusedError(ErrorCode.INVALID_REQUEST, f"Empty {part.entity_type} not supported")
-        names[part.entity_type] = part.entity_name
+    names = _names(parts)
     if not names:
         raise RefusedError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
     if IP in names:
@@ -120,7 +125,9 @@ def _text(op: OpData, keys: Mapping[str, ConfigType]) -> str:
     if kind is None:
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
     if kind is ConfigType.DOUBLE:
-        return repr(float(op.value))
+        return double_text(op.value)
+    if isnan(op.value):
+        return "0"  # as Java makes it whole
     most = (1 << _BITS[kind]) - 1
     whole = max(-most - 1, min(most, int(op.value + _EPSILON))) if abs(op.value) < float("inf") else most
     if not abs(whole - op.value) <= _EPSILON:

@@ -65,7 +65,9 @@ class _Use:
     def most(self, user: str, client: str) -> float:
         """What fits into all windows of a quota together."""
         share = self.limits.find(user, client)
-        return _UNLIMITED if share is None else share.limit * (self.samples - 1) * self.window_ms / 1000
+        if share is None or not share.limit >= 0:
+            return _UNLIMITED
+        return min(share.limit * (self.samples - 1) * self.window_ms / 1000, _UNLIMITED)
 
 
 class ClientQuotas:
@@ -135,10 +137,9 @@ class Mutations:
 
     def take(self, partitions: int, *, strict: bool) -> bool:
         """Count partitions. A strict client that owes something already is refused; one that is not waits afterwards."""
-        if strict:
+        if strict and self._bucket.owes(self._limit, self._now_ms):
             self.wait_ms = max(self.wait_ms, self._bucket.wait_ms(self._limit, self._now_ms))
-            if self.wait_ms:
-                return False
+            return False
         self._bucket.take(partitions, self._limit, self._now_ms)
         if not strict:
             self.wait_ms = self._bucket.wait_ms(self._limit, self._now_ms)
