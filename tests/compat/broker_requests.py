@@ -41,6 +41,7 @@ WEIGHTS: Final = {
     "delete_records": 3,
     "alter_quotas": 3,
     "describe_quotas": 3,
+    "describe_users": 1,
     "describe_producers": 4,
     "elect": 2,
     "reassign": 2,

@@ -200,6 +200,17 @@ def test_quotas_are_changed(tool: Tool, cluster: Cluster) -> None:
     assert "1048576" not in tool(CONFIGS, *whose, "--describe")
 
 
+@pytest.mark.card("configs", client=TOOLS)
+def test_users_are_described(tool: Tool, cluster: Cluster) -> None:
+    """Their tool asks for quotas and for passwords, and gives up where it is not told of both."""
+    users = ("--bootstrap-server", cluster.bootstrap, "--entity-type", "users")
+    tool(CONFIGS, *users, "--entity-name", "carol", "--alter", "--add-config", "consumer_byte_rate=1048577")
+    quota = "Quota configs for user-principal 'carol' are consumer_byte_rate=1048577.0"
+    assert quota in tool(CONFIGS, *users, "--describe").splitlines()
+    assert tool(CONFIGS, *users, "--entity-name", "carol", "--describe").splitlines() == [quota]
+    assert tool(CONFIGS, *users, "--entity-name", "nobody", "--describe") == ""
+
+
 @pytest.mark.long
 @pytest.mark.card("dump-log", client=TOOLS)
 @pytest.mark.parametrize(("codec", "level"), [("gzip", 9), ("lz4", 12), ("zstd", 15)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.wire import ApiKey
 from ottla.wire.messages import k48_describe_client_quotas as describe
 from ottla.wire.messages import k49_alter_client_quotas as alter
+from ottla.wire.messages import k50_describe_user_scram_credentials as passwords
 from tests.compat.brokerpair import Step
 from tests.compat.requests.drawing import Drawing
 
@@ -76,3 +77,10 @@ class Quotas(Drawing):
             components.append(describe.ComponentData(entity_type=kind, match_type=match, match=name))
         request = describe.DescribeClientQuotasRequest(components=components, strict=draw.random() < 0.4)
         return self._step(ApiKey.DESCRIBE_CLIENT_QUOTAS, f"{request}", lambda _side, _version: request)
+
+    def _describe_users(self) -> Step:
+        draw = self._draw
+        names = [draw.choice(("alice", "bob smith", "ü&/?", "")) for _ in range(draw.choice((0, 1, 2, 3)))]
+        users = [passwords.UserName(name=name) for name in names]
+        request = passwords.DescribeUserScramCredentialsRequest(users=users or draw.choice((None, [])))
+        return self._step(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, f"{names}", lambda _side, _version: request)
