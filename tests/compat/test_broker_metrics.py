@@ -94,7 +94,7 @@ def test_traffic_logs_and_lag(broker: tuple[str, int]) -> None:
     assert page.get("kafka_server_brokertopicmetrics_totalproducerequests_total") >= 1
     assert page.get("kafka_server_socket_server_metrics_connection_count", listener="PLAINTEXT") >= 2
     assert page.get("kafka_network_requestmetrics_errors_total", request="JoinGroup", error="NONE") >= 1
-    for name in ("total", "local", "remote"):
+    for name in ("total", "local", "remote", "responsequeue"):
         metric = f"kafka_network_requestmetrics_{name}timems"
         assert (
             0
@@ -110,6 +110,10 @@ def test_traffic_logs_and_lag(broker: tuple[str, int]) -> None:
         for name in ("creation_total", "close_total", "count")
     )
     assert came == went + there
+    for name in ("creation", "close"):
+        assert page.get(f"kafka_server_socket_server_metrics_connection_{name}_rate", listener="PLAINTEXT") >= 0
+    for name in ("produce", "fetch"):
+        assert page.get(f"kafka_server_brokertopicmetrics_{name}messageconversions_total") == 0
     assert page.types["kafka_server_brokertopicmetrics_bytesin_total"] == "counter"
     assert page.types["kafka_log_log_size"] == "gauge"
     consumer.close()

@@ -40,9 +40,12 @@ class SampledRate:
 
     def rate(self, now_ms: float) -> float:
         """Per second."""
+        return self.total(now_ms) / self.elapsed_ms(now_ms) * 1000
+
+    def total(self, now_ms: float) -> float:
+        """What was used in all windows together."""
         self._forget(now_ms)
-        total = sum(used for _, used in self._windows)
-        return total / self.elapsed_ms(now_ms) * 1000
+        return sum(used for _, used in self._windows)
 
     def elapsed_ms(self, now_ms: float) -> float:
         """The time that the rate is measured over."""

@@ -91,13 +91,14 @@ class _Waiting:
 class Bill:
     """What a request has cost so far, where quotas are set, or where the time is taken for the metrics."""
 
-    __slots__ = ("began_s", "client_id", "request_bytes", "spent_s")
+    __slots__ = ("answered_s", "began_s", "client_id", "request_bytes", "spent_s")
 
     def __init__(self, client_id: str, request_bytes: int, began_s: float, spent_s: float) -> None:
         self.client_id = client_id
         self.request_bytes = request_bytes
         self.began_s = began_s
         self.spent_s = spent_s
+        self.answered_s = began_s
 
 
 class KafkaConnection(Connection):
@@ -207,6 +208,7 @@ class KafkaConnection(Connection):
         try:
             if waiting.bill is not None:
                 waiting.parts = self._charged(waiting, waiting.bill, response)
+                waiting.bill.answered_s = perf_counter()
             else:
                 waiting.parts = [] if response is None else waiting.route.frame(response, waiting.correlation_id)
             if self._waiting[0] is not waiting:
@@ -221,9 +223,11 @@ class KafkaConnection(Connection):
             self._may_overtake = True
         queue = self._waiting
         while queue and queue[0].parts is not None:
-            parts = queue.popleft().parts
-            assert parts is not None
-            self._send(parts)
+            ready = queue.popleft()
+            assert ready.parts is not None
+            if ready.bill is not None:
+                ready.route.times.sent(held_s=perf_counter() - ready.bill.answered_s)
+            self._send(ready.parts)
         self._maybe_unhold()
 
     def _maybe_unhold(self) -> None:

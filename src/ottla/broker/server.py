@@ -39,7 +39,7 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.fetchsessions import FetchSessions
 from ottla.broker.leaving import hand_over
 from ottla.broker.membership import Membership
-from ottla.broker.metrics import Idleness, Labels, Totals, render
+from ottla.broker.metrics import Idleness, Labels, Paces, Totals, render
 from ottla.broker.moving import Moving
 from ottla.broker.orders import Orders
 from ottla.broker.ports import Ports
@@ -87,6 +87,7 @@ class BrokerServer:
         self.quotas, self.connection_rates = self.settings.quotas, self.settings.connection_rates
         self.metric_totals = Totals()
         self.idleness = Idleness()
+        self.paces = Paces()
         self.sessions: Counter[SessionState] = Counter()
         """How often the session with the ensemble became what."""
         self.services: Services

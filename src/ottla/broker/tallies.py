@@ -43,18 +43,23 @@ _COUNT_THEMSELVES: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSE
 class Times:
     """In milliseconds."""
 
-    __slots__ = ("local", "remote", "total")
+    __slots__ = ("local", "remote", "responsequeue", "total")
 
     def __init__(self) -> None:
         self.total = Recent()
         self.local = Recent()
         self.remote = Recent()
+        self.responsequeue = Recent()
 
     def add(self, *, spent_s: float, took_s: float) -> None:
         """``spent_s`` of the time that it took it was worked on; for the rest it waited for others."""
         self.total.add(took_s * 1000)
         self.local.add(spent_s * 1000)
         self.remote.add(max(took_s - spent_s, 0.0) * 1000)
+
+    def sent(self, *, held_s: float) -> None:
+        """``held_s``: for so long the answer was there and waited for those before it."""
+        self.responsequeue.add(held_s * 1000)
 
 
 class Tallies:

@@ -144,6 +144,25 @@ def test_a_parked_answer_holds_back_those_behind_it() -> None:
     play(story)
 
 
+def test_how_long_an_answer_waits_for_those_before_it_is_measured() -> None:
+    """The first request of an API is timed: here the one behind the one that is parked."""
+
+    async def story(stage: Stage, client: Client) -> None:
+        times = stage.server.dispatch.tallies.times
+        client.park(1)
+        client.ask(2)
+        await until(lambda: times[int(VERSIONS)].total.count == 1)
+        assert times[int(VERSIONS)].responsequeue.count == 0
+        stage.parked[0].complete(DescribeClusterResponse())
+        assert [await client.hear(key) for key in (CLUSTER, VERSIONS)] == [1, 2]
+        (held_ms, *_), (none_ms, *_) = (
+            [value for _, value in times[int(key)].responsequeue.quantiles()] for key in (VERSIONS, CLUSTER)
+        )
+        assert held_ms > none_ms >= 0
+
+    play(story)
+
+
 def test_a_file_behind_a_parked_answer_is_sent_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"before" * FILE_BYTES)
 

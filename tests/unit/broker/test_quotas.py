@@ -213,3 +213,16 @@ def test_a_limit_of_a_number_holds_again_behind_one_of_none() -> None:
     assert not bucket.owes(float("nan"), NOW_MS)
     bucket.take(12, 1, NOW_MS)
     assert bucket.wait_ms(1, NOW_MS) == 1000
+
+
+def test_how_long_those_who_were_over_had_to_wait_is_told() -> None:
+    made = quotas((ConfigEntity("clients", None), {"producer_byte_rate": "100", "request_percentage": "10"}))
+    made.charge_produce("u", "slow", 1000, NOW_MS)
+    assert made.produce.told(NOW_MS) == [(Entity(None, "slow"), 100, 0)]
+    assert made.charge_produce("u", "slow", 500, NOW_MS) == 5000
+    assert made.charge_produce("u", "slow", 500, NOW_MS) == 10_000
+    assert made.produce.told(NOW_MS) == [(Entity(None, "slow"), 200, 7500)]
+    assert made.charge_time("u", "slow", 100.0, NOW_MS) == 1000
+    assert [wait for *_, wait in made.request.told(NOW_MS)] == [1000]
+    assert made.fetch.told(NOW_MS) == []
+    assert made.produce.told(NOW_MS + 11_000) == []

@@ -10,6 +10,6 @@ from __future__ import annotations
 from ottla.broker.metrics.families import Labels
 from ottla.broker.metrics.page import render
 from ottla.broker.metrics.partitions import Totals
-from ottla.broker.metrics.requests import Idleness
+from ottla.broker.metrics.requests import Idleness, Paces
 
-__all__ = ["Idleness", "Labels", "Totals", "render"]
+__all__ = ["Idleness", "Labels", "Paces", "Totals", "render"]

@@ -96,12 +96,20 @@ def _flushes(server: BrokerServer) -> Iterator[Family]:
 def _quotas(server: BrokerServer) -> Iterator[Family]:
     now_ms = time.perf_counter() * 1000
     quotas = server.quotas
-    for name, use in (("produce_byte_rate", quotas.produce), ("fetch_byte_rate", quotas.fetch)):
-        samples = [(labelled(user=e.user or "", clientId=e.client or ""), rate) for e, rate in use.told(now_ms)]
-        yield Family(f"kafka_server_{name}", "Bytes a second of those who have a quota.", samples)
-    spent = quotas.request.told(now_ms)
-    samples = [(labelled(user=e.user or "", clientId=e.client or ""), rate) for e, rate in spent]
-    yield Family("kafka_server_request_request_time", "Time of those who have a quota, in percent.", samples)
+    for api, what, doc, use in (
+        ("produce", "byte_rate", "Bytes a second of those who have a quota.", quotas.produce),
+        ("fetch", "byte_rate", "Bytes a second of those who have a quota.", quotas.fetch),
+        ("request", "request_time", "Time of those who have a quota, in percent.", quotas.request),
+    ):
+        told = [
+            (labelled(user=e.user or "", clientId=e.client or ""), rate, wait) for e, rate, wait in use.told(now_ms)
+        ]
+        prefix = f"kafka_server_{api}_"
+        yield Family(prefix + what, doc, [(labels, rate) for labels, rate, _ in told])
+        waits: list[tuple[Labels, float]] = [(labels, wait) for labels, _, wait in told]
+        yield Family(
+            prefix + "throttle_time", "Milliseconds that those who were over lately had to wait, on average.", waits
+        )
 
 
 def _process() -> Iterator[Family]:

@@ -1,8 +1,10 @@
 """Requests: how many, what became of them, how long they took, where they wait; and the connections they come by.
 
 A request is handled when it is taken off its connection, so it has no queue to wait in but that of its connection, and its
-answer leaves at the end of the turn of the loop: times are those from its being taken to its being answered. "Idle" is the share
-of time in which the event loop, which is all the threads that Kafka would have, did not use its processor.
+answer leaves at the end of the turn of the loop: times are those from its being taken to its being answered, and then those in
+which an answer waits for the ones before it on its connection. Nobody knows how long a request lay in a buffer before it was
+taken, nor when the kernel had sent the last byte of an answer, so Kafka's requestqueuetimems and responsesendtimems are left out.
+"Idle" is the share of time in which the event loop, which is all the threads that Kafka would have, did not use its processor.
 """
 
 from __future__ import annotations
@@ -46,9 +48,24 @@ class Idleness:
         return min(max(idle, 0.0), 1.0)
 
 
+class Paces:
+    """How fast counters grow, a second: between one scrape and the next, and at first since the broker began."""
+
+    def __init__(self) -> None:
+        self._began_s = time.perf_counter()
+        self._seen: dict[tuple[str, Labels], tuple[float, float]] = {}
+
+    def per_second(self, name: str, labels: Labels, count: float) -> float:
+        now_s = time.perf_counter()
+        before_s, before = self._seen.get((name, labels), (self._began_s, 0.0))
+        self._seen[name, labels] = now_s, count
+        return (count - before) / max(now_s - before_s, 1e-6)
+
+
 def families(server: BrokerServer) -> Iterator[Family]:
     yield from _counts(server)
     yield from _outcomes(server.dispatch.tallies)
+    yield from _conversions()
     yield from _waiting(server)
     yield from _connections(server)
 
@@ -92,6 +109,7 @@ def _outcomes(tallies: Tallies) -> Iterator[Family]:
         ("total", "Milliseconds until a request was answered, of one in 64."),
         ("local", "Of these, those in which it was worked on."),
         ("remote", "Those in which it waited for others."),
+        ("responsequeue", "Milliseconds that its answer then waited for those before it."),
     ):
         measured = {
             labelled(request=_name(key)): getattr(times, name)
@@ -99,6 +117,12 @@ def _outcomes(tallies: Tallies) -> Iterator[Family]:
             if times.total.count
         }
         yield quantiles(f"{_PREFIX}{name}timems", doc, measured)
+
+
+def _conversions() -> Iterator[Family]:
+    """Records are kept as they come, and sent as they are, whatever the version of a request."""
+    for name in ("producemessageconversions", "fetchmessageconversions"):
+        yield one(f"{_TOPICS}{name}_total", "Batches converted to another format of messages: never any.", 0)
 
 
 def _waiting(server: BrokerServer) -> Iterator[Family]:
@@ -131,9 +155,11 @@ def _connections(server: BrokerServer) -> Iterator[Family]:
     ports = [(labelled(listener=port.name), port.listener) for port in server.ports]
     yield Family(prefix + "count", "Connections.", [(labels, len(listener)) for labels, listener in ports])
     came: Samples = [(labels, listener.admitted) for labels, listener in ports]
-    yield Family(prefix + "creation_total", "Connections that came.", came)
     went: Samples = [(labels, listener.admitted - len(listener)) for labels, listener in ports]
-    yield Family(prefix + "close_total", "Connections that went.", went)
+    for name, doc, counts in (("creation", "that came", came), ("close", "that went", went)):
+        yield Family(f"{prefix}{name}_total", f"Connections {doc}.", counts)
+        pace = [(labels, server.paces.per_second(name, labels, count)) for labels, count in counts]
+        yield Family(f"{prefix}{name}_rate", f"Connections {doc}, a second, since the last scrape.", pace)
     refused: Samples = [(labels, listener.rejected) for labels, listener in ports]
     yield Family("kafka_network_acceptor_connectionsrejected_total", "Connections too many.", refused)
 

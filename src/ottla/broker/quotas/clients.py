@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.base.rates import SampledRate, TokenBucket
+from ottla.base.rates import MOST_MS, SampledRate, TokenBucket
 from ottla.broker.quotas.entities import FETCH, MUTATION, PRODUCE, REQUEST, Entity, Limits, Share, quotas_of
 from ottla.metadata.znodes.configs import ConfigEntity
 
@@ -23,21 +23,41 @@ SENSORS_MAX: Final = 10_000
 _UNLIMITED: Final = 1 << 62
 
 
+class _Sensor:
+    """Of one entity: what it uses, and how long those who were over had to wait."""
+
+    __slots__ = ("rate", "waited_ms", "waits")
+
+    def __init__(self, *, samples: int, window_ms: int) -> None:
+        self.rate = SampledRate(samples=samples, window_ms=window_ms)
+        self.waits = SampledRate(samples=samples, window_ms=window_ms)
+        self.waited_ms = SampledRate(samples=samples, window_ms=window_ms)
+
+    def is_idle(self, now_ms: float) -> bool:
+        return self.rate.is_idle(now_ms) and self.waits.is_idle(now_ms)
+
+    def wait_mean_ms(self, now_ms: float) -> float:
+        return self.waited_ms.total(now_ms) / max(self.waits.total(now_ms), 1)
+
+
 class _Use:
     """What is used of the limits of one kind, by entity."""
 
-    def __init__(self, *, samples: int, window_ms: int) -> None:
+    def __init__(self, *, samples: int, window_ms: int, wait_ms_max: int = MOST_MS) -> None:
         self.limits = Limits({})
         self.samples = samples
         self.window_ms = window_ms
-        self.rates: dict[Entity, SampledRate] = {}
+        self.wait_ms_max = wait_ms_max
+        self._sensors: dict[Entity, _Sensor] = {}
 
-    def rate_of(self, share: Share, now_ms: float) -> SampledRate:
-        found = self.rates.get(share.entity)
+    def _sensor_of(self, share: Share, now_ms: float) -> _Sensor:
+        found = self._sensors.get(share.entity)
         if found is None:
-            if len(self.rates) >= SENSORS_MAX:
-                self.rates = {entity: rate for entity, rate in self.rates.items() if not rate.is_idle(now_ms)}
-            found = self.rates[share.entity] = SampledRate(samples=self.samples, window_ms=self.window_ms)
+            if len(self._sensors) >= SENSORS_MAX:
+                self._sensors = {
+                    entity: sensor for entity, sensor in self._sensors.items() if not sensor.is_idle(now_ms)
+                }
+            found = self._sensors[share.entity] = _Sensor(samples=self.samples, window_ms=self.window_ms)
         return found
 
     def charge(self, user: str, client: str, amount: float, now_ms: float) -> int:
@@ -45,22 +65,30 @@ class _Use:
         share = self.limits.find(user, client)
         if share is None:
             return 0
-        rate = self.rate_of(share, now_ms)
-        rate.record(amount, now_ms)
-        return rate.wait_ms(share.limit, now_ms)
+        sensor = self._sensor_of(share, now_ms)
+        sensor.rate.record(amount, now_ms)
+        wait_ms = min(sensor.rate.wait_ms(share.limit, now_ms), self.wait_ms_max)
+        if wait_ms:
+            sensor.waits.record(1, now_ms)
+            sensor.waited_ms.record(wait_ms, now_ms)
+        return wait_ms
 
     def uncharge(self, user: str, client: str, amount: float, now_ms: float) -> None:
         share = self.limits.find(user, client)
         if share is not None:
-            self.rate_of(share, now_ms).record(-amount, now_ms)
+            self._sensor_of(share, now_ms).rate.record(-amount, now_ms)
 
-    def told(self, now_ms: float) -> list[tuple[Entity, float]]:
-        """Who has used something lately, and how much a second."""
-        return [(entity, rate.rate(now_ms)) for entity, rate in self.rates.items() if not rate.is_idle(now_ms)]
+    def told(self, now_ms: float) -> list[tuple[Entity, float, float]]:
+        """Who has used something lately, how much a second, and how long the waits were on average; 0 without any."""
+        return [
+            (entity, sensor.rate.rate(now_ms), sensor.wait_mean_ms(now_ms))
+            for entity, sensor in self._sensors.items()
+            if not sensor.is_idle(now_ms)
+        ]
 
     def is_rested(self, user: str, client: str, now_ms: float) -> bool:
         share = self.limits.find(user, client)
-        return share is not None and self.rate_of(share, now_ms).rate(now_ms) <= 0
+        return share is not None and self._sensor_of(share, now_ms).rate.rate(now_ms) <= 0
 
     def most(self, user: str, client: str) -> float:
         """What fits into all windows of a quota together."""
@@ -75,7 +103,8 @@ class ClientQuotas:
         self.is_on = False
         self.produce = _Use(samples=samples, window_ms=window_ms)
         self.fetch = _Use(samples=samples, window_ms=window_ms)
-        self.request = _Use(samples=samples, window_ms=window_ms)
+        # At most one window, as with Kafka: a request that took long is no reason to be deaf for longer.
+        self.request = _Use(samples=samples, window_ms=window_ms, wait_ms_max=window_ms)
         self._mutations = Limits({})
         self._mutation_windows = (mutation_samples, mutation_window_ms)
         self._buckets: dict[Entity, TokenBucket] = {}
@@ -104,8 +133,7 @@ class ClientQuotas:
         return wait_ms, False
 
     def charge_time(self, user: str, client: str, spent_s: float, now_ms: float) -> int:
-        """At most one window, as with Kafka: a request that took long is no reason to be deaf for longer."""
-        return min(self.request.charge(user, client, spent_s * 100, now_ms), self.request.window_ms)
+        return self.request.charge(user, client, spent_s * 100, now_ms)
 
     def fetch_bytes_max(self, user: str, client: str) -> int:
         return int(self.fetch.most(user, client))
