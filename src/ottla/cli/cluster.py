@@ -14,6 +14,7 @@ from pathlib import Path
 from ottla.base.errors import ConfigError
 from ottla.cli.plan import ClusterPlan, Wish, plan_cluster
 from ottla.cli.processes import end, identify, wait_gone
+from ottla.cli.serving import is_listening
 from ottla.cli.state import TEMPORARY_PREFIX, State, locked
 from ottla.cli.supervisor import GRACE_S, READY_TIMEOUT_S, Child, Signals, StoppedError, Supervisor, planned_again
 
@@ -79,10 +80,28 @@ def down(folder: Path) -> int:
 
 def restart(folder: Path, role: str, number: int) -> int:
     """Stop one process of a cluster if it runs, start it again, and wait until it serves."""
+    with Signals.caught() as signals:
+        state, child = _started_again(folder, role, number)
+        # Others may be started meanwhile: a keeper cannot serve before a majority of them runs.
+        try:
+            serves = child.wait_serving(
+                signals,
+                time.monotonic() + READY_TIMEOUT_S,
+                lambda each: each.name == "keeper" and state.lacks_quorum() and is_listening(each),
+            )
+        except StoppedError:
+            return INTERRUPTED
+    address = next(each.address for each in child.plan.roles if (each.name, each.id) == (role, number))
+    how, later = ("serves", "") if serves else ("runs", "; it serves once a majority does")
+    print(f"{role} {number} {how} on {address} (pid {child.identity.pid}){later}")
+    return 0
+
+
+def _started_again(folder: Path, role: str, number: int) -> tuple[State, Child]:
     missing = NotStartedError(f"{folder}: no {role} {number} was started there")
     if not folder.is_dir():
         raise missing
-    with Signals.caught() as signals, locked(folder):
+    with locked(folder):
         state = State.load(folder)
         known = [] if state is None else [each for each in state.processes if (each.role, each.id) == (role, number)]
         if state is None or not known:
@@ -93,9 +112,7 @@ def restart(folder: Path, role: str, number: int) -> int:
         child = Child(planned_again(same))
         state.processes = [each for each in state.processes if each not in same] + child.records()
         state.save()
-        child.wait_serving(signals, time.monotonic() + READY_TIMEOUT_S)
-        print(f"{role} {number} serves on {known[0].address} (pid {child.identity.pid})")
-        return 0
+        return state, child
 
 
 @contextlib.contextmanager

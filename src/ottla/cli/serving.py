@@ -7,7 +7,7 @@ import socket
 from ottla.cli.plan import Role
 from ottla.cli.processes import mode
 
-_BROKER_TIMEOUT_S = 1.0
+_CONNECT_S = 1.0
 _ANSWER_BYTES_MAX = 1 << 20
 
 
@@ -15,6 +15,15 @@ def condition(role: Role) -> str | None:
     """What a server says of itself, in a word or two; None while it does not serve."""
     host, port = role.address.host, role.address.port
     return mode(host, port) if role.name == "keeper" else _broker_condition(role.id, host, port)
+
+
+def is_listening(role: Role) -> bool:
+    """Whether anybody takes connections where it is meant to be."""
+    try:
+        socket.create_connection((role.address.host, role.address.port), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _broker_condition(broker_id: int, host: str, port: int) -> str | None:
@@ -25,7 +34,7 @@ def _broker_condition(broker_id: int, host: str, port: int) -> str | None:
     version = 1
     request = request_framer(MetadataRequest, version, "ottla")(MetadataRequest(topics=[]), 0)
     try:
-        with socket.create_connection((host, port), timeout=_BROKER_TIMEOUT_S) as connection:
+        with socket.create_connection((host, port), timeout=_CONNECT_S) as connection:
             connection.sendall(b"".join(request))
             size = int.from_bytes(_exactly(connection, 4))
             if not 4 <= size <= _ANSWER_BYTES_MAX:

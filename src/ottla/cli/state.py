@@ -117,6 +117,11 @@ class State:
         known = self.identities()
         return [[each for each in known if each in brokers], [each for each in known if each not in brokers]]
 
+    def lacks_quorum(self) -> bool:
+        """Whether so many keepers are dead that those that run cannot serve."""
+        keepers = [process for process in self.processes if process.role == "keeper"]
+        return 2 * sum(process.identity.is_alive() for process in keepers) <= len(keepers)
+
     def alive(self) -> list[Process]:
         """The processes that run now."""
         return [process for process in self.processes if process.identity.is_alive()]
@@ -124,10 +129,10 @@ class State:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second ``ottla up`` out of the folder while the first one starts."""
+    """Keep other commands out of the folder while one decides what runs there."""
     with (folder / LOCK).open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{folder}: another 'ottla up' is starting there") from None
+            raise ConfigError(f"{folder}: another ottla command (up or restart) is at work there") from None
         yield

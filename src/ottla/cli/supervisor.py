@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ottla.base.errors import Error
@@ -109,9 +109,14 @@ class Child:
     def wait(self) -> None:
         self._process.wait()
 
-    def wait_serving(self, signals: Signals, deadline: float) -> None:
+    def wait_serving(
+        self, signals: Signals, deadline: float, is_enough: Callable[[Role], bool] = lambda _role: False
+    ) -> bool:
+        """Wait until it serves in all its roles, or until one is as far as it gets for now; says whether it serves."""
         for role in self.plan.roles:
             while condition(role) is None:
+                if is_enough(role):
+                    return False
                 if self.has_ended():
                     raise StartError(self.last_words())
                 if time.monotonic() > deadline:
@@ -119,6 +124,7 @@ class Child:
                     raise StartError(f"{role} (pid {self.identity.pid}) {reason}")
                 if signals.wait(LOOK_EVERY_S):
                     raise StoppedError
+        return True
 
     def last_words(self) -> str:
         code, log = self._process.returncode, self.plan.log_file

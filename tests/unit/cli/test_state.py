@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ottla.base.errors import ConfigError
-from ottla.cli.processes import Identity
+from ottla.cli.processes import Identity, identify
 from ottla.cli.state import Process, State, locked
 
 
@@ -55,8 +56,19 @@ def test_roles_that_share_a_process_are_one(tmp_path: Path) -> None:
     assert state.identities() == [one]
 
 
+@pytest.mark.parametrize(("dead", "lacks"), [(0, False), (1, False), (2, True), (3, True)])
+def test_without_a_majority_of_its_keepers_a_cluster_lacks_a_quorum(tmp_path: Path, dead: int, lacks: bool) -> None:
+    alive, gone = identify(os.getpid()), Identity(1, -1)
+    keepers = [Process("keeper", each, gone if each < dead else alive, "h:1") for each in range(3)]
+    assert State(tmp_path, None, None, [*keepers, Process("broker", 1, gone, "h:1")]).lacks_quorum() is lacks
+
+
 def test_only_one_starts_at_a_time(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(ConfigError, match="another 'ottla up' is starting"), locked(tmp_path):
+    with (
+        locked(tmp_path),
+        pytest.raises(ConfigError, match=r"another ottla command \(up or restart\)"),
+        locked(tmp_path),
+    ):
         pass
     with locked(tmp_path):
         pass

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.cluster import INTERRUPTED
 from ottla.cli.processes import free_ports, is_free, mode, started
 
 from .conftest import KEEPERS_ONLY, Ottla
@@ -302,3 +303,28 @@ def test_what_was_never_started_cannot_be_started_again(ottla: Ottla) -> None:
         assert done.returncode == 3
         assert done.stderr == f"ottla restart: {folder}: no {role} {number} was started there\n"
     assert not (ottla.folder / "nowhere").exists()
+
+
+def test_keepers_that_have_lost_their_quorum_are_started_again_one_by_one(ottla: Ottla) -> None:
+    assert ottla.up("--keepers", "3").returncode == 0
+    for victim in ottla.processes():
+        os.kill(victim["pid"], signal.SIGKILL)
+    wait_until(lambda: not ottla.processes())
+    ottla.standins = "1=silent 2=silent 3=silent"
+    done = ottla.run("restart", "keeper", "3", "--dir", "cluster")
+    assert done.returncode == 0, done.stderr
+    (again,) = ottla.processes()
+    told = f"keeper 3 runs on {again['address']} (pid {again['pid']}); it serves once a majority does\n"
+    assert done.stdout == told
+
+
+def test_the_folder_is_free_while_a_process_that_was_started_again_is_waited_for(ottla: Ottla) -> None:
+    assert ottla.up("--keepers", "3").returncode == 0
+    before = {process["id"]: process["pid"] for process in ottla.processes()}
+    ottla.standins = "3=silent"
+    waiting = ottla.start("restart", "keeper", "3", "--dir", "cluster")
+    wait_until(lambda: {each["id"]: each["pid"] for each in ottla.processes()}.get(3, before[3]) != before[3])
+    assert ottla.run("restart", "keeper", "2", "--dir", "cluster").returncode == 0
+    assert waiting.poll() is None
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.wait(120) == INTERRUPTED
