@@ -4,7 +4,8 @@ Whatever keeps a proposal from being judged (no controller, a connection that en
 it sent again, as long as the leadership that made it goes on. What the answers mean is in ``leadership``.
 
 Who is told that its leadership is over waits for the order that says so, but asks again now and then: a controller that was
-replaced and has not noticed says so too, of an epoch it has not heard of, and its successor has no new order for such a leader.
+replaced and has not noticed says so too, or that it is not the one to ask, of an epoch it has not heard of, and its successor has
+no new order for such a leader.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _SUPERSEDED = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.INVALID_REQUEST,
+    ErrorCode.NOT_CONTROLLER,
 )
 
 Address = tuple[str, int]

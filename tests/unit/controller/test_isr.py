@@ -45,10 +45,11 @@ def test_what_is_so_already_is_granted_again_since_the_answer_may_have_been_lost
     ("asked", "code"),
     [
         (wish(1, 3, epoch=4), ErrorCode.FENCED_LEADER_EPOCH),
-        (wish(1, 3, epoch=6), ErrorCode.FENCED_LEADER_EPOCH),
+        (wish(1, 3, epoch=6), ErrorCode.NOT_CONTROLLER),  # of which only a newer controller can have told
         (wish(2, 3, leader=2), ErrorCode.FENCED_LEADER_EPOCH),
         (wish(1, 3, partition_epoch=8), ErrorCode.INVALID_UPDATE_VERSION),
-        (wish(1, 3, partition_epoch=10), ErrorCode.INVALID_UPDATE_VERSION),
+        (wish(1, 3, partition_epoch=10), ErrorCode.NOT_CONTROLLER),
+        (wish(1, 2, partition_epoch=10), ErrorCode.NOT_CONTROLLER),
         (wish(2, 3), ErrorCode.INVALID_REQUEST),  # without its leader
         (wish(), ErrorCode.INVALID_REQUEST),
         (wish(1, 1), ErrorCode.INVALID_REQUEST),

@@ -88,17 +88,19 @@ def propose(leader: Broker, controllers: Controllers, *, seconds: float) -> None
 
 
 def test_one_that_a_deposed_controller_calls_superseded_is_judged_by_its_successor(leader: Broker) -> None:
-    controllers = Controllers(ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NEW_LEADER_ELECTED)
+    codes = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NEW_LEADER_ELECTED, ErrorCode.NOT_CONTROLLER
+    controllers = Controllers(*codes)
     propose(leader, controllers, seconds=10)
     assert leader.partition.isr == (A,)
-    assert controllers.asked == 3
+    assert controllers.asked == len(codes) + 1
 
 
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_CONTROLLER])
 def test_one_that_is_superseded_is_not_asked_again_without_a_pause(
-    leader: Broker, monkeypatch: pytest.MonkeyPatch
+    leader: Broker, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
     monkeypatch.setattr(module, "REFUSED_S", 60.0)
-    controllers = Controllers(ErrorCode.FENCED_LEADER_EPOCH)
+    controllers = Controllers(code)
     propose(leader, controllers, seconds=0.1)
     assert controllers.asked == 1
     assert leader.partition.isr == (A, B)

@@ -1,8 +1,9 @@
 """What becomes of a leader's wish for another ISR (AlterPartition, KIP-497): a state to write, or a refusal.
 
 The leader's epoch and the partition epoch have to be those of now: a leader that was replaced is fenced, and one that missed
-a change reads it first. A wish that is fulfilled already is granted again, since its answer may have been lost. Replicas
-that come in have to be alive, in the life that the leader knows, and not about to leave (KIP-841, KIP-903).
+a change reads it first. One that knows of a newer epoch than this controller has it from the next one, and is to ask
+there. A wish that is fulfilled already is granted again, since its answer may have been lost. Replicas that come in have to be
+alive, in the life that the leader knows, and not about to leave (KIP-841, KIP-903).
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ def judge(situation: Situation, where: TopicPartition, wish: Wish) -> LeaderAndI
     state, assignment = situation.image.state(where), situation.image.assignment(where)
     if state is None or assignment is None or where.topic in situation.deleting:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if wish.leader_epoch > state.leader_epoch or wish.partition_epoch > state.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER
     if wish.leader_epoch != state.leader_epoch or wish.leader != state.leader:
         return ErrorCode.FENCED_LEADER_EPOCH
     isr = tuple(broker for broker, _ in wish.isr)
-    if (isr, wish.recovering) == (state.isr, state.recovering) and wish.partition_epoch <= state.partition_epoch:
+    if (isr, wish.recovering) == (state.isr, state.recovering):
         return state
     if wish.partition_epoch != state.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
