@@ -27,6 +27,10 @@ class Context:
         """For the few answers whose meaning, not only their form, depends on it."""
         self.unsupported_version = False
 
+    def is_impostor(self, replica_id: int) -> bool:
+        """Whether a client passes for a replica: those come through the listener between brokers (CVE-2018-1288)."""
+        return replica_id >= 0 and self.listener != self.services.config.inter_broker_listener
+
     def kept(self) -> Context:
         """As it is now, for an answer that comes when the connection may be at another request."""
         kept = Context(self.services, self.listener, self.peer)

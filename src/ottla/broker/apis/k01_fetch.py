@@ -50,8 +50,7 @@ _READ_BYTES_MAX: Final = 128 << 10
 
 def handle(ctx: Context, request: FetchRequest) -> Answer:
     replica = request.replica_id if request.replica_state is None else request.replica_state.replica_id
-    if replica >= 0 and ctx.listener != ctx.services.config.inter_broker_listener:
-        # A client that passes for a replica would move the high watermark (CVE-2018-1288).
+    if ctx.is_impostor(replica):  # it would move the high watermark
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     by_id = ctx.version >= _BY_ID_FROM
     session = ctx.services.fetch_sessions.begin(request, ctx.services.clock.wall_ms(), by_id=by_id)

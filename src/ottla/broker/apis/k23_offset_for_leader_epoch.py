@@ -9,7 +9,7 @@ from ottla.broker.api import Answer, Handler, Operation, Resource
 from ottla.broker.context import Context
 from ottla.broker.errors import error_code
 from ottla.broker.stepwise import stepwise
-from ottla.wire import ApiKey
+from ottla.wire import ApiKey, ErrorCode
 from ottla.wire.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -21,16 +21,21 @@ from ottla.wire.messages.k23_offset_for_leader_epoch import (
 
 def handle(ctx: Context, request: OffsetForLeaderEpochRequest) -> Answer:
     response = OffsetForLeaderEpochResponse()
+    is_impostor = ctx.is_impostor(request.replica_id)
 
     def fill(ctx: Context) -> Iterator[None]:
         for topic in request.topics:
             result = OffsetForLeaderTopicResult(topic=topic.topic)
             response.topics.append(result)
             for wanted in topic.partitions:
-                result.partitions.append(_answer(ctx, topic.topic, wanted))
+                result.partitions.append(_refused(wanted) if is_impostor else _answer(ctx, topic.topic, wanted))
                 yield
 
     return stepwise(ctx, sum(len(topic.partitions) for topic in request.topics), response, fill)
+
+
+def _refused(wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    return EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _answer(ctx: Context, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
