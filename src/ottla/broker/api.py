@@ -11,6 +11,7 @@ The operation and the resource an API needs are declared with it, so that access
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from enum import Enum
@@ -102,8 +103,18 @@ class Parked:
 def later(scope: TaskScope, deed: Coroutine[Any, Any, Answer], *, name: str) -> Parked:
     """The answer to a request that takes a task of its own, one that keeps what the sender sends behind it waiting."""
     parked = Parked(holds=True)
-    task = scope.spawn(_unfailing(deed, name), name=name)
-    task.add_done_callback(lambda task: None if task.cancelled() else parked.follow(task.result()))
+
+    def done(task: asyncio.Task[Answer]) -> None:
+        if task.cancelled():
+            deed.close()  # which has not begun where the scope ended in the same turn
+        else:
+            parked.follow(task.result())
+
+    try:
+        scope.spawn(_unfailing(deed, name), name=name).add_done_callback(done)
+    except RuntimeError:
+        deed.close()
+        raise
     return parked
 
 
