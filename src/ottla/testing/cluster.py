@@ -28,7 +28,7 @@ class Cluster:
     """Brokers and keepers on free ports of this machine. The ids of each start at 1.
 
     With ``partitions``, brokers can be cut off from the others (``partition``). They reach each other and the keepers through
-    this process then, so one that is killed is given up when its session is over, not at once: no connection is refused.
+    this process then, which has to have time for them.
     """
 
     def __init__(

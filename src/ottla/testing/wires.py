@@ -7,6 +7,9 @@ with a network that comes back.
 
     broker 2 ──► wire of keeper 1 for broker 2 ──► keeper 1
     broker 2 ──► wire of broker 3 ──► broker 3          who is calling is known by the process that owns the socket
+
+Where nobody listens behind a wire, it refuses connections until somebody does: whoever calls one that is dead calls again at
+once, and would keep the wires of all others busy.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 HOST: Final = "127.0.0.1"
 _CHUNK_BYTES: Final = 1 << 16
+_LOOK_AGAIN_S: Final = 0.02
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
 """Columns of ``/proc/net/tcp``."""
 
@@ -33,6 +37,8 @@ class Wire(NamedTuple):
 
     target: tuple[str, int]
     broker: int
+    is_of_broker: bool
+    """Whether it leads to one: who is at the near end is not known then."""
 
 
 class Wires:
@@ -42,7 +48,9 @@ class Wires:
         """``folder`` holds the brokers: their processes are known by the files that they were started with."""
         self._folder = folder
         self._cut: frozenset[int] = frozenset()
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int, asyncio.Server] = {}
+        """By their ports."""
+        self._holders: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Condition()
@@ -67,23 +75,48 @@ class Wires:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _lay(self, wire: Wire) -> int:
-        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            with suppress(OSError, asyncio.CancelledError):
-                await self._connect(wire, reader, writer)
-            writer.close()
-
-        server = await asyncio.start_server(take, HOST, 0)
-        self._servers.append(server)
-        port: int = server.sockets[0].getsockname()[1]
+        # Bound for as long as this process lives: the port stays ours while nobody listens on it.
+        holder = socket.socket()
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((HOST, 0))
+        self._holders.append(holder)
+        port: int = holder.getsockname()[1]
+        await self._listen(wire, port)
         return port
 
+    async def _listen(self, wire: Wire, port: int) -> None:
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._keep(asyncio.current_task())
+            try:
+                await self._connect(wire, reader, writer)
+            except ConnectionRefusedError:
+                self._refuse(wire, port)
+            except (OSError, asyncio.CancelledError):
+                pass
+            writer.close()
+
+        self._servers[port] = await asyncio.start_server(take, HOST, port)
+
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _refuse(self, wire: Wire, port: int) -> None:
+        server = self._servers.pop(port, None)
+        if server is not None:
+            server.close()
+            self._keep(self._loop.create_task(self._listen_again(wire, port)))
+
+    async def _listen_again(self, wire: Wire, port: int) -> None:
+        await _until_somebody_listens(wire.target)
+        await self._listen(wire, port)
+
     async def _connect(self, wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        sockets = writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1]
-        ends = frozenset({wire.broker, self._caller(*sockets)})
+        ends = frozenset({wire.broker})
+        if wire.is_of_broker:
+            sockets = writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1]
+            ends |= {await asyncio.to_thread(self._caller, *sockets)}
         await self._until_open(ends)
         far_reader, far_writer = await asyncio.open_connection(*wire.target)
         try:
@@ -109,12 +142,14 @@ class Wires:
             self._changed.notify_all()
 
     async def _end(self) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for holder in self._holders:
+            holder.close()
 
     def _caller(self, port: int, wire_port: int) -> int:
         """The broker that connects from ``port``; -1 if it is none."""
@@ -126,6 +161,17 @@ class Wires:
                     if path.match("broker-*/*") and path.parents[1] == self._folder and _owns(process, inode):
                         return int(path.parent.name.removeprefix("broker-"))
         return -1
+
+
+async def _until_somebody_listens(address: tuple[str, int]) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(*address)
+        except OSError:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        else:
+            writer.close()
+            return
 
 
 async def _read(source: asyncio.StreamReader) -> bytes:
@@ -145,12 +191,12 @@ def wired(properties: Mapping[str, str], broker: int, wires: Wires) -> dict[str,
     """A broker's properties, with wires to it and from it to the keepers."""
     inside = free_port()
     keepers = [address.rpartition(":") for address in properties["zookeeper.connect"].split(",")]
-    laid = [wires.lay(Wire((host, int(port)), broker)) for host, _, port in keepers]
+    laid = [wires.lay(Wire((host, int(port)), broker, is_of_broker=False)) for host, _, port in keepers]
     outside = properties["listeners"]
     return {
         **properties,
         "listeners": f"{outside},WIRES://{HOST}:{inside}",
-        "advertised.listeners": f"{outside},WIRES://{HOST}:{wires.lay(Wire((HOST, inside), broker))}",
+        "advertised.listeners": f"{outside},WIRES://{HOST}:{wires.lay(Wire((HOST, inside), broker, is_of_broker=True))}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,WIRES:PLAINTEXT",
         "inter.broker.listener.name": "WIRES",
         "zookeeper.connect": ",".join(f"{HOST}:{port}" for port in laid),
