@@ -41,8 +41,14 @@ def commands(name: str) -> Iterator[click.Command]:
     command = app.get_command(click.Context(app), name)
     assert command is not None
     yield command
+    yield from below(command)
+
+
+def below(command: click.Command) -> Iterator[click.Command]:
     if isinstance(command, click.Group):
-        yield from command.commands.values()
+        for each in command.commands.values():
+            yield each
+            yield from below(each)
 
 
 def test_every_command_is_on_a_page() -> None:
@@ -52,13 +58,34 @@ def test_every_command_is_on_a_page() -> None:
     assert re.findall(r"^## ottla (\w+)$", page, re.MULTILINE) == list(CLIENTS)
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-def test_every_option_of_a_client_is_on_the_page(name: str) -> None:
+OFFSET_BEFORE_THE_END = "-n"
+
+
+def sections() -> dict[str, str]:
+    """The page cut at its headings."""
     page = (ROOT / "docs" / "cli.md").read_text()
+    heading, *found = re.split(r"^## (.*)\n", page, flags=re.MULTILINE)
+    assert heading.startswith("# The command line")
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])(?:--[a-z][\w-]*|-[A-Za-z])(?![\w-])", text))
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_section_has_the_options_of_its_command_and_no_others(name: str) -> None:
+    page = sections()
+    shared = options_in(page["What all clients share"])
+    mine = page[f"ottla {name}"]
+    known: set[str] = set()
     for command in commands(name):
         if command.name != name:
-            assert f"**{command.name}**" in page
-        for parameter in command.params:
-            if isinstance(parameter, click.Option):
-                for option in parameter.opts:
-                    assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", page), (command.name, option)
+            assert f"**{command.name}**" in mine or f"`{command.name}`" in mine
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        known.update(name for option in options for name in (*option.opts, *option.secondary_opts))
+    # Another command's options stand behind its name, or in an example.
+    prose = re.sub(r"^```.*?^```$", "", mine, flags=re.MULTILINE | re.DOTALL)
+    own = " ".join(span for span in re.findall(r"`([^`]*)`", prose) if span.startswith("-"))
+    assert options_in(own) - {OFFSET_BEFORE_THE_END} <= known
+    assert known <= options_in(mine) | shared
