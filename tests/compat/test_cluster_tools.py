@@ -121,6 +121,8 @@ def test_what_there_is_not_is_named(brokers: OttlaBrokers) -> None:
     ottla("cluster", "reassign", "generate", "t", "-r", "3", code=3)
     ottla("cluster", "elect", "preferred", "t:0", code=3)
     ottla("cluster", "drain", "7", code=3)
+    ottla("topic", "create", "there", "-p", "1")
+    ottla("cluster", "reassign", "generate", "there", "--brokers", "9", code=3)
     plan = '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}'
     ottla("cluster", "reassign", "execute", "-", given=plan, code=3)
     ottla("cluster", "reassign", "execute", "-", given="{}", code=1)

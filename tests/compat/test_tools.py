@@ -245,8 +245,8 @@ def test_arguments_files_and_formats(cluster: Cluster, tmp_path: Path) -> None:
     assert done.stdout == b"0/4\n0/5\n"
     written = cluster.run("consume", topic, "-o", ":end", "-f", r"<%k|%v>").stdout
     assert written == b"<key|two\nlines><key|><|a\nb><|><k1|v1><k2|v2>"
-    missing = cluster.run("produce", topic, "-i", str(tmp_path / "none"), code=1)
-    assert b"No such file" in missing.stderr
+    missing = cluster.run("produce", topic, "-i", str(tmp_path / "none"), code=2)
+    assert b"does not exist" in missing.stderr
     assert cluster.run("consume", topic, "-f", "%q", code=2).stdout == b""
     cluster.run("consume", topic, "-o", "1:2:3", code=2)
 

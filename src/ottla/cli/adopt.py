@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from ottla.base.errors import ConfigError
+from ottla.cli.client.connection import NOT_FOUND, Failure
 from ottla.log.adoption import GROUP_TOPIC, TRANSACTION_TOPIC, FoundTopic, Survey, survey
 from ottla.metadata.ids import NO_LEADER, BrokerId, TopicId, format_id
 from ottla.metadata.znodes.topics import LeaderAndIsr, ReplicaAssignment, TopicAssignment
@@ -76,7 +77,7 @@ async def release(names: Sequence[str], connect: str) -> list[str]:
         adoption = Adoption(store)
         held = await adoption.held()
         if unknown := [name for name in names if name not in held]:
-            raise ConfigError(f"nothing is held off for {', '.join(unknown)}")
+            raise Failure(f"nothing is held off for {', '.join(unknown)}", NOT_FOUND)
         chosen = list(names) or sorted(held)
         for name in chosen:
             await adoption.release(name, held[name])

@@ -14,7 +14,15 @@ import click
 
 from ottla.cli.client.connection import NOT_FOUND, Failure, Target, client_command, missing_topic, output_command
 from ottla.cli.client.output import Output, Row, field, show
-from ottla.cli.client.replanning import Assignment, read_plan, spread, with_factor, without_broker, write_plan
+from ottla.cli.client.replanning import (
+    Assignment,
+    UnknownBrokerError,
+    read_plan,
+    spread,
+    with_factor,
+    without_broker,
+    write_plan,
+)
 
 if TYPE_CHECKING:
     # Loaded by the commands that use it, not by --help.
@@ -114,7 +122,10 @@ def generate(patterns: tuple[str, ...], *, brokers: str | None, replication_fact
         else:
             numbers = _numbers(brokers or "")
             start, shift = random.randrange(len(numbers)), random.randrange(len(numbers))
-            plan = spread(layout, topics, numbers, start=start, shift=shift)
+            try:
+                plan = spread(layout, topics, numbers, start=start, shift=shift)
+            except UnknownBrokerError as error:
+                raise Failure(str(error), NOT_FOUND) from None
     click.echo(write_plan(plan))
 
 

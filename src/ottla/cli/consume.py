@@ -26,7 +26,7 @@ VALUES = r"%v\n"
 
 @click.command("consume", context_settings={"show_default": True})
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-o", "--offset", metavar="RANGE", default="start", help="From where to where; see below.")
+@click.option("-o", "--offset", metavar="RANGE", default="start", help="From where to where: RANGE as said above.")
 @click.option("-n", "--num", "count", metavar="COUNT", type=click.IntRange(0), help="Stop after so many records.")
 @click.option(
     "-p", "--partition", "partitions", metavar="N", type=click.IntRange(0), multiple=True, help="Only this partition."

@@ -66,7 +66,7 @@ def describe(patterns: tuple[str, ...], *, output: Output, target: Target) -> No
     multiple=True,
     help="Only this topic, or these partitions of it; otherwise all that the group has committed.",
 )
-@click.option("--to", "to", metavar="PLACE", help="Where to go on; see below.")
+@click.option("--to", "to", metavar="PLACE", help="Where to go on: PLACE as said above.")
 @click.option("--shift", metavar="N", type=int, help="So many records on, or back if negative.")
 @click.option(
     "--from-file", "file", metavar="FILE", type=click.File(encoding="utf-8"), help="Offsets in a file; - is stdin."

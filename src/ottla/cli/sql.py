@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from ottla.cli.client.connection import FAILED, Failure, Target, client_command
+from ottla.cli.client.connection import FAILED, NOT_FOUND, Failure, Target, client_command
 from ottla.cli.client.output import field, may_color, table_lines
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ CLEAR = "\x1b[H\x1b[2J"
     "formats",
     metavar="TOPIC=FORMAT[,OPTION=...]",
     multiple=True,
-    help="What a topic's values are; see below.",
+    help="What a topic's values are: FORMAT as said above.",
 )
 @click.option("--engine", type=click.Choice(("duckdb", "spark")), default="duckdb", help="Who answers.")
 @click.option("--master", metavar="URL", default="local[*]", help="Of Spark, with --engine spark.")
@@ -118,10 +118,11 @@ def command(
             write(rows, form, out)
         else:
             made = stack.enter_context(_engine(target, log_dirs, pipelines, formats, read_committed=read_committed))
-            if follow:
-                _follow(made, text, form, out, interval)
-            else:
-                write(made.query(text), form, out)
+            with _unknown_tables():
+                if follow:
+                    _follow(made, text, form, out, interval)
+                else:
+                    write(made.query(text), form, out)
         out.flush()
 
 
@@ -203,6 +204,16 @@ def _engine(
     limit = {"default.api.timeout.ms": str(int(target.timeout_s * 1000))}
     settings = {**limit, **target.settings}
     return open_engine(settings, _values(formats), log_dirs, pipelines, read_committed=read_committed)
+
+
+@contextmanager
+def _unknown_tables() -> Iterator[None]:
+    from ottla.sql.engine import UnknownTableError
+
+    try:
+        yield
+    except UnknownTableError as error:
+        raise Failure(str(error), NOT_FOUND) from None
 
 
 def _follow(engine: Engine, text: str, form: str, out: IO[bytes], interval_s: float) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
@@ -27,10 +28,16 @@ from ottla.sql.topics import CHEAP, Readable, TopicDataset
 
 BATCH_ROWS = 10_000
 _LISTING = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
+_TOPICS_NAMED = 10
+_MISSING = re.compile(r"Catalog Error: Table with name (.*?) does not exist")
 
 
 class QueryError(Error):
     """A query that cannot be answered; the message is what the engine said."""
+
+
+class UnknownTableError(QueryError):
+    """A query of what is no topic and no other table; the message says what topics there are."""
 
 
 class Source(Readable, Protocol):
@@ -86,19 +93,38 @@ class Engine:
             if _LISTING.fullmatch(text):
                 return pa.table({"name": pa.array(sorted(self._source.topics()), pa.string())}).to_reader()
             self.prepare(text)
-        try:
-            *before, last = self._connection.extract_statements(text)
+        with self._refusing():
+            statements = self._connection.extract_statements(text)
+            if not statements:
+                raise QueryError("there is no statement in the query")
+            *before, last = statements
+            if any(statement.type is duckdb.StatementType.SELECT for statement in before):
+                raise QueryError("only the last statement may be a query; ask each by itself")
             for statement in before:
-                self._connection.execute(statement)
+                self._connection.execute(statement).fetchall()
             return self._connection.sql(last.query).to_arrow_reader(BATCH_ROWS)
-        except ValueError:
-            raise QueryError("there is no statement in the query") from None
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What the engine says, in its own words but where it knows less than we."""
+        try:
+            yield
+        except duckdb.CatalogException as error:
+            missing = _MISSING.match(str(error))
+            if missing is None:
+                raise QueryError(str(error)) from error
+            topics = [f'"{topic}"' for topic in sorted(self._source.topics()) if not topic.startswith("__")]
+            there = ", ".join(topics[:_TOPICS_NAMED]) + (", ..." if len(topics) > _TOPICS_NAMED else "")
+            raise UnknownTableError(f"there is no topic {missing[1]}; there are {there or 'none'}") from error
         except duckdb.Error as error:
             raise self._refused(error) from error
 
     def prepare(self, text: str) -> list[str]:
         """Make the topics that ``text`` speaks of into views; which they are."""
-        found = [topic for topic in mentioned(self._source.topics(), text) if topic not in self._files]
+        topics = self._source.topics()
+        if unknown := self._formats.keys() - set(topics):
+            raise UnknownTableError(f"there is no topic {', '.join(sorted(unknown))}, whose format is given")
+        found = [topic for topic in mentioned(topics, text) if topic not in self._files]
         check_said(self._formats, found)
         for topic in found:
             if topic not in self.datasets:
@@ -116,10 +142,9 @@ class Engine:
 
     def plan(self, text: str) -> list[dict[str, Any]]:
         """How DuckDB would answer, as a tree of operators."""
-        try:
+        with self._refusing():
+            self._connection.sql(text)  # so that what is wrong with it is told of the text as it was given
             rows = self._connection.sql(f"explain (format json) {text}").to_arrow_reader(1).read_all().to_pylist()
-        except duckdb.Error as error:
-            raise self._refused(error) from error
         plan: list[dict[str, Any]] = json.loads(rows[0]["explain_value"])
         return plan
 

@@ -1,81 +1,73 @@
+"""What the engine says of queries that it cannot answer, over topics that nobody reads."""
+
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from ottla.records.record import Record, build_batch
-from ottla.scan.files import LogFiles
-from ottla.sql.engine import Engine, QueryError, Values
-from ottla.sql.filesource import FilesSource
-from ottla.sql.following import follow
+from ottla.scan.columns import EVERYTHING, Filter
+from ottla.scan.decoding import Decoded
+from ottla.scan.fetching import Range
+from ottla.sql.engine import Engine, QueryError, UnknownTableError, Values
 
 
-def engine(folder: Path, formats: dict[str, Values] | None = None, **topics: list[bytes]) -> Engine:
-    """Over the files of a broker."""
-    checkpoint = [f"{topic} 0 {len(values)}" for topic, values in topics.items()]
-    for topic, values in topics.items():
-        partition = folder / f"{topic}-0"
-        partition.mkdir()
-        batch = build_batch([Record(None, value, 0) for value in values]) if values else b""
-        (partition / f"{0:020d}.log").write_bytes(batch)
-    (folder / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(topics)), *checkpoint, ""]))
-    return Engine(FilesSource(LogFiles([folder])), formats)
+class Empty:
+    """Topics without a record."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def topics(self) -> list[str]:
+        return list(self._names)
+
+    def ranges(self, topic: str, passing: Filter = EVERYTHING) -> list[Range]:
+        return []
+
+    def read(self, wanted: Sequence[Range], names: frozenset[str], passing: Filter = EVERYTHING) -> Iterator[Decoded]:
+        return iter(())
+
+    def samples(self, wanted: Sequence[Range], names: frozenset[str], fetch_bytes: int) -> Iterator[Decoded]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
 
 
-def rows(made: Engine, text: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = made.query(text).read_all().to_pylist()
-    return found
+def engine(*topics: str, formats: Mapping[str, Values] | None = None) -> Engine:
+    return Engine(Empty(*topics), formats)
 
 
-def test_a_field_never_has_the_value_of_one_that_differs_in_case(tmp_path: Path) -> None:
-    with engine(tmp_path, clicks=[b'{"i":1,"I":7.5,"_KEY":"x","n":2}']) as made:
-        assert rows(made, "select i, n, _value from clicks") == [
-            {"i": 1, "n": 2, "_value": '{"i":1,"I":7.5,"_KEY":"x","n":2}'}
-        ]
-        assert rows(made, "select _KEY k from clicks") == [{"k": None}]
-        [names] = rows(made, "select * from clicks")
-        assert [name for name in names if not name.startswith("_")] == ["i", "n"]
+def test_a_topic_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(UnknownTableError) as caught:
+        engine("orders", "__consumer_offsets", "clicks").query("select * from nosuch")
+    assert str(caught.value) == 'there is no topic nosuch; there are "clicks", "orders"'
+    with pytest.raises(UnknownTableError, match="there is no topic nosuch; there are none"):
+        engine().query("select * from nosuch")
+    with pytest.raises(UnknownTableError, match=r"""there is no topic "shop.views"; there are "shop.views"$"""):
+        engine("shop.views").query("select * from shop.views")
 
 
-def test_a_field_without_a_name_costs_no_other(tmp_path: Path) -> None:
-    with engine(tmp_path, clicks=[b'{"":1,"a":2,"b\\u0000":3}']) as made:
-        assert rows(made, "select a, _corrupt from clicks") == [{"a": 2, "_corrupt": None}]
+def test_a_format_of_a_topic_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UnknownTableError, match="there is no topic nosuch, whose format is given"):
+        engine("orders", formats={"nosuch": Values("json", {})}).query("select * from orders")
 
 
-def test_topics_whose_names_differ_in_case_are_told_apart_by_an_error(tmp_path: Path) -> None:
-    with (
-        engine(tmp_path, clicks=[b'{"a":1}'], Clicks=[b'{"a":2}']) as made,
-        pytest.raises(QueryError, match="cannot be made a table"),
-    ):
-        made.query("select * from clicks, Clicks")
+def test_one_query_at_a_time() -> None:
+    with pytest.raises(QueryError, match="only the last statement may be a query"):
+        engine().query("select 1; select 2")
+    assert engine().query("set threads = 1; select 7 as n").read_all().to_pylist() == [{"n": 7}]
 
 
-def test_topics_are_listed_as_tables(tmp_path: Path) -> None:
-    with engine(tmp_path, users=[b"{}"], clicks=[b"{}"]) as made:
-        assert rows(made, "SHOW TABLES;") == [{"name": "clicks"}, {"name": "users"}]
+@pytest.mark.parametrize("text", ["", ";", "-- nothing"])
+def test_no_query(text: str) -> None:
+    with pytest.raises(QueryError, match="there is no statement in the query"):
+        engine().query(text)
 
 
-def test_values_are_said_of_topics_in_the_query_alone(tmp_path: Path) -> None:
-    with (
-        engine(tmp_path, {"users": Values("json", {})}, clicks=[b'{"a":1}'], users=[b"{}"]) as made,
-        pytest.raises(QueryError, match="values of users"),
-    ):
-        made.query("select a from clicks")
-
-
-def test_an_empty_topic_asks_for_its_columns(tmp_path: Path) -> None:
-    with engine(tmp_path, clicks=[], users=[b'{"id":1}']) as made:
-        with pytest.raises(QueryError, match="--values 'clicks=json,valueColumns="):
-            made.query("select page from clicks")
-        with pytest.raises(QueryError, match="--values 'clicks=json,valueColumns="):
-            next(follow(made, "select page from clicks", interval_s=1))
-
-
-def test_a_column_that_is_missing_where_there_are_records_is_just_that(tmp_path: Path) -> None:
-    with (
-        engine(tmp_path, users=[b'{"id":1}']) as made,
-        pytest.raises(QueryError, match="page") as refused,
-    ):
-        made.query("select page from users")
-    assert "--values" not in str(refused.value)
+def test_what_is_wrong_with_a_query_is_told_of_the_query_as_it_was_given() -> None:
+    for ask in (engine("orders").query, engine("orders").plan):
+        with pytest.raises(QueryError) as caught:
+            ask("selec 1")
+        assert "LINE 1: selec 1" in str(caught.value)
+        assert "explain" not in str(caught.value)

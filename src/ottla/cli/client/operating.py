@@ -262,14 +262,15 @@ class Operations:
             known = dict.fromkeys(
                 [*((each.host, each.port) for each in self.brokers.values()), *self._settings.bootstrap]
             )
-            failures: list[Exception] = []
+            failures: dict[tuple[str, int], Exception] = {}
             for address in sorted(known, key=lambda each: each not in self._connections):
                 try:
                     return self._ask(address, request, answer, _left(deadline, patience_s))
                 except (OSError, ScanError) as error:
-                    failures.append(error)
-            if time.monotonic() > deadline or not any(isinstance(each, TimeoutError) for each in failures):
-                raise OperationError(f"no broker answers: {failures[-1]}")
+                    failures[address] = error
+            if time.monotonic() > deadline or not any(isinstance(each, TimeoutError) for each in failures.values()):
+                reasons = (f"{host}:{port}: {_reason(error)}" for (host, port), error in failures.items())
+                raise OperationError(f"no broker answers ({'; '.join(reasons)})")
             patience_s *= 2
 
     def _ask(
@@ -299,6 +300,10 @@ class Operations:
         connection = Connection(*address, replace(self._settings, timeout_s=patience_s))
         connection.limit(self._timeout_s)
         return connection
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _left(deadline: float, patience_s: float | None = None) -> float:

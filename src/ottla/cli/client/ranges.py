@@ -51,6 +51,14 @@ class Range(NamedTuple):
         """The instants whose offsets have to be asked for before ``resolve``."""
         return [bound.value for bound in (self.start, self.stop) if bound is not None and bound.kind is Kind.TIME]
 
+    @property
+    def is_backward(self) -> bool:
+        """Whether it can be seen without looking at any partition that it ends before it begins."""
+        if self.stop is None or self.stop.kind is not self.start.kind:
+            return False
+        ahead = self.stop.value - self.start.value
+        return ahead > 0 if self.start.kind is Kind.BEFORE_END else ahead < 0
+
 
 class Span(NamedTuple):
     """A range on one partition: from ``start``, before ``stop``, and before the first record of ``until_ms``."""
@@ -66,10 +74,14 @@ class Span(NamedTuple):
 
 def parse_range(text: str, *, now_ms: int) -> Range:
     if text.startswith("@"):
-        return _parse_times(text[1:], now_ms)
-    first, colon, second = text.partition(":")
-    start = _bound(first) if first else START if colon else _refuse(text)
-    return Range(start, _bound(second) if second else None)
+        found = _parse_times(text[1:], now_ms)
+    else:
+        first, colon, second = text.partition(":")
+        start = _bound(first) if first else START if colon else _refuse(text)
+        found = Range(start, _bound(second) if second else None)
+    if found.is_backward:
+        raise RangeError(f"{text!r} is no range: it ends before it begins")
+    return found
 
 
 def resolve(wanted: Range, *, low: int, high: int, offsets: Mapping[int, int | None], now_ms: int) -> Span:

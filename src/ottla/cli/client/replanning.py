@@ -24,6 +24,10 @@ class PlanError(Error):
     """What cannot be planned, or read."""
 
 
+class UnknownBrokerError(PlanError):
+    """A broker that is not there."""
+
+
 class Layout(NamedTuple):
     """The brokers with their racks, and where all partitions are."""
 
@@ -35,7 +39,7 @@ def spread(layout: Layout, topics: Iterable[str], brokers: Iterable[int], *, sta
     """All partitions of these topics, evenly over these brokers."""
     wanted = sorted(set(brokers))
     if strangers := [broker for broker in wanted if broker not in layout.racks]:
-        raise PlanError(f"there is no broker {', '.join(map(str, strangers))}")
+        raise UnknownBrokerError(f"there is no broker {', '.join(map(str, strangers))}")
     racks = usable_racks({BrokerId(broker): layout.racks[broker] for broker in wanted})
     plan: Assignment = {}
     for topic in topics:
@@ -102,7 +106,10 @@ def read_plan(text: str) -> Assignment:
             for entry in entries
         }
     except (ValueError, KeyError, TypeError) as error:
-        raise PlanError(f"not a plan of the form that 'ottla cluster reassign generate' writes: {error}") from error
+        raise PlanError(
+            'not a plan: it has to have the form {"version": 1, "partitions": [{"topic": "orders", "partition": 0, '
+            "\"replicas\": [1, 2]}]}, as 'ottla cluster reassign generate' writes it"
+        ) from error
     if len(plan) != len(entries):
         raise PlanError("a partition is named twice")
     return plan

@@ -29,6 +29,7 @@ def at(ms: int) -> Bound:
         ("7", Range(Bound(Kind.OFFSET, 7))),
         ("7:", Range(Bound(Kind.OFFSET, 7))),
         (":7", Range(START, Bound(Kind.OFFSET, 7))),
+        ("7:7", Range(Bound(Kind.OFFSET, 7), Bound(Kind.OFFSET, 7))),
         ("7:9", Range(Bound(Kind.OFFSET, 7), Bound(Kind.OFFSET, 9))),
         (":", Range(START)),
         ("@1600000000000", Range(at(1_600_000_000_000))),
@@ -57,6 +58,12 @@ def test_the_grammar(text: str, wanted: Range) -> None:
 )
 def test_what_is_no_range(text: str) -> None:
     with pytest.raises(RangeError, match="is no"):
+        parse_range(text, now_ms=NOW)
+
+
+@pytest.mark.parametrize("text", ["5:2", "+5:+2", "-2:-5", "end:-1", "@1600000001:1600000000", "@-1h:-2h"])
+def test_a_range_that_ends_before_it_begins_is_none(text: str) -> None:
+    with pytest.raises(RangeError, match="it ends before it begins"):
         parse_range(text, now_ms=NOW)
 
 

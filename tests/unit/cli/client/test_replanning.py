@@ -84,5 +84,5 @@ def test_plans_are_read_as_they_were_written(layout: Layout) -> None:
     ],
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(PlanError):
+    with pytest.raises(PlanError, match=r"not a plan: it has to have the form|is named twice"):
         read_plan(text)
