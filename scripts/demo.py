@@ -10,6 +10,7 @@ The clients are confluent-kafka and kazoo, ordinary clients of Kafka and ZooKeep
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
@@ -341,10 +342,17 @@ def run_the_pipeline(cluster: Cluster, folder: Path) -> bool:
     return right
 
 
+def parse_arguments() -> argparse.Namespace:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--once", action="store_true", help="end by itself")
+    return parser.parse_args()
+
+
 def main() -> int:
     """Run the demonstration; the exit code says whether everything held."""
     logging.disable(logging.CRITICAL)  # kazoo tells at length of the connection that we cut
-    once = "--once" in sys.argv[1:]
+    once = parse_arguments().once
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="ottla-demo-") as folder:
         cluster = Cluster(Path(folder, "cluster"))

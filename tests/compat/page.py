@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
-_BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", re.MULTILINE)
 
 
@@ -19,11 +18,12 @@ def run_page(
     environment: Mapping[str, str],
     folder: Path,
     *,
+    kind: str = "console",
     here: Callable[[str], str] = str,
     timeout_s: float = 120,
 ) -> int:
-    """How many blocks there were. ``here`` puts what is true on this machine into a command or its output."""
-    blocks = _BLOCK.findall((DOCS / name).read_text())
+    """How many blocks of this ``kind`` there were. ``here`` puts what is true on this machine into a command or its output."""
+    blocks = re.findall(rf"^```{kind}\n(.*?)^```$", (DOCS / name).read_text(), re.DOTALL | re.MULTILINE)
     mine = {**os.environ, **environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for block in blocks:
         for command, shown in _COMMAND.findall(block):

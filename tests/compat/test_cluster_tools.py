@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.compat.page import run_page
 from tests.peers import OttlaKeepers
 from tests.peers.brokers import OttlaBrokers
 from tests.peers.kafka import JAVA
@@ -52,6 +53,17 @@ class Ottla:
 
             wait_until(told, timeout_s=120, what=f"{address} says that {topic} is on {replicas}")
 
+    def wait_agreed(self, topic: str) -> None:
+        """Until every broker tells the same of a topic."""
+        admins = [AdminClient({"bootstrap.servers": address}) for address in self.bootstrap.split(",")]
+
+        def agreed() -> bool:
+            told = [admin.list_topics(timeout=120) for admin in admins]
+            known = [each.topics[topic].partitions if topic in each.topics else {} for each in told]
+            return len({tuple((one.id, one.leader, *one.replicas) for one in each.values()) for each in known}) == 1
+
+        wait_until(agreed, timeout_s=120, what=f"all brokers tell the same of {topic}")
+
     def wait_gone(self, broker: int) -> None:
         def gone() -> bool:
             # By a client of its own: one that asks a broker that is just being killed waits for it in vain.
@@ -92,6 +104,18 @@ def test_partitions_grow_shrink_and_leave_a_broker(brokers: OttlaBrokers) -> Non
     brokers.kill(1)
     ottla.wait_gone(2)
     assert "is away, with replicas of 3 partitions" in ottla("cluster", "health", code=1)
+
+
+def test_the_page_shows_what_the_commands_print(brokers: OttlaBrokers, tmp_path: Path) -> None:
+    ottla = Ottla(brokers.bootstrap)
+
+    def here(text: str) -> str:
+        ottla.wait_agreed("orders")
+        return text
+
+    assert (
+        run_page("cli.md", {"OTTLA_BOOTSTRAP": brokers.bootstrap}, tmp_path, kind="console brokers=3", here=here) == 1
+    )
 
 
 def test_kafkas_own_tool_finds_the_replicas_to_be_the_same(

@@ -25,7 +25,7 @@ def make_topics(settings: Mapping[str, str], *, prefix: str = "", partitions: in
 
 
 class Sender:
-    """Sends with acknowledgements, and never twice; ``acknowledged`` counts what is safe."""
+    """Sends with acknowledgments, and never twice; ``acknowledged`` counts what is safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         eager = {"linger.ms": 5, "retry.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
