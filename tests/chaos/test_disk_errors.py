@@ -66,6 +66,7 @@ def test_a_call_fails(tmp_path: Path, call: str, error: str) -> None:
     """At whichever call, the server stops with a message or goes on, and the ensemble goes on with it or without it."""
     settings = {**SMALL_TICKS, "snapCount": "60"}
     with trial(OttlaKeepers(3, tmp_path, settings=settings), tmp_path) as (keepers, load):
+        refused = 0
         for n in (1, 2, 3, 5, 8):
             victim = keepers.leader() if n % 2 else keepers.followers()[0]
             server = keepers.servers[victim]
@@ -81,3 +82,5 @@ def test_a_call_fails(tmp_path: Path, call: str, error: str) -> None:
                 assert "Traceback" not in server.tail(), server.tail()
             server.stop()
             keepers.restart(victim)
+            refused += (tmp_path / "strace").read_text().count("(INJECTED)")
+        assert refused, f"{call} never failed"

@@ -1,7 +1,7 @@
 """What must hold while a server is treated badly: others are served, memory is bounded, nothing leaks.
 
 The limits are those of the guarantees: memory grows by less than 32 MB, a client on another connection keeps its
-answers under 50 ms (99 of 100), file descriptors come back, and the log says it once.
+answers under 100 ms (99 of 100; of a broker, 50), file descriptors come back, and the log says it once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.compat.rawclient import ClosedError, Connection, SilenceError
 from tests.hostile.canary import PACE_S
 from tests.peers import Ensemble, wait_until
 from tests.peers.maven import CHECKOUT
+from tests.peers.processes import slowness
 
 MEMORY_GROWTH_MAX = 32 << 20
 LATENCY_MAX_S = 0.100
@@ -95,7 +96,7 @@ class Undisturbed:
         assert not told["failure"], f"the other client was not served: {told['failure']}"
         assert grown < self.memory_max, f"memory grew by {grown / 1e6:.1f} MB"
         worst = ninety_nine_of_a_hundred(told["latencies"])
-        allowed = self.latency_max_s
+        allowed = self.latency_max_s * slowness()
         assert worst < allowed, f"the other client waited {worst * 1000:.0f} ms, allowed are {allowed * 1000:.0f}"
         tracebacks = self.server.log.read_text(errors="replace").count("Traceback") - self.tracebacks
         assert tracebacks <= 1, f"{tracebacks} tracebacks in the log:\n{self.server.tail()}"

@@ -249,6 +249,7 @@ def test_a_partition_that_is_deleted_takes_its_topic_along_with_the_last(bench: 
 def test_every_order_that_a_kafka_controller_was_seen_to_send_is_understood(bench: Bench) -> None:
     seen: list[LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest] = []
     seen += [*golden(LeaderAndIsrRequest), *golden(StopReplicaRequest), *golden(UpdateMetadataRequest)]
+    assert {type(request) for request in seen} == {LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest}
     for request in seen:
         request.broker_epoch = OWN_EPOCH
         answer = asyncio.run(bench.orders.obey(request))

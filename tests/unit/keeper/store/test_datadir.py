@@ -62,8 +62,11 @@ class TestOpening:
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real")
         store = DataDir(tmp_path / "real", tmp_path / "link")
-        store.recover()
+        assert seen(store.recover().tree) == seen(History().tree)
+        with pytest.raises(ConfigError, match="in use"):
+            DataDir(tmp_path / "link")
         store.close()
+        DataDir(tmp_path / "link").close()
 
     def test_logs_may_have_a_place_of_their_own(self, tmp_path: Path) -> None:
         history = rich_history()
