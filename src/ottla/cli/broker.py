@@ -10,12 +10,33 @@ from ottla.cli import options
 from ottla.cli.launch import ServerRequest, broker
 
 
+def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked:
+        return
+    from ottla.metadata.configs import BROKER_CONFIGS, no_effect
+
+    for name, key in BROKER_CONFIGS.items():
+        if no_effect(name) is None:
+            default = key.format(key.default)
+            shown = "not set" if default is None else default or "empty"
+            click.echo(f"{name}={shown}   ({key.type.name.lower()})\n    {key.doc}")
+    ctx.exit()
+
+
 @click.command("broker")
 @click.argument("file", metavar="FILE.properties")
 @options.settings("--set", help="Set a property, whatever the file says.")
 @click.option("--keeper", metavar="FILE.cfg", help="Run this keeper, too, in the same process.")
 @options.insecure
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option(
+    "--settings",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_settings,
+    help="List every key of FILE.properties that has an effect, and end.",
+)
 def command(file: str, set_settings: dict[str, str], *, keeper: str | None, insecure: bool, verbose: bool) -> None:
     """Run one broker.
 

@@ -47,7 +47,7 @@ def command() -> None:
     """Look after a cluster: health, elections, moves."""
 
 
-@command.command("health")
+@command.command("health", short_help="Show what is wrong with a cluster.")
 @output_command
 @client_command
 def health(*, output: Output, target: Target) -> None:
@@ -70,7 +70,7 @@ def health(*, output: Output, target: Target) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command.command("elect")
+@command.command("elect", short_help="Let preferred replicas, or anybody, lead.")
 @click.argument("kind", type=click.Choice(("preferred", "unclean")))
 @click.argument("partitions", metavar="[TOPIC[:PARTITION]]...", nargs=-1)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before an unclean election.")
@@ -96,12 +96,12 @@ def elect(kind: str, partitions: tuple[str, ...], *, yes: bool, output: Output, 
         raise click.exceptions.Exit(1)
 
 
-@command.group("reassign")
+@command.group("reassign", short_help="Move partitions, or change their replicas.")
 def reassign() -> None:
     """Move partitions between brokers, or change how many replicas they have."""
 
 
-@reassign.command("generate")
+@reassign.command("generate", short_help="Print where partitions would be.")
 @click.argument("patterns", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--brokers", metavar="ID,...", help="Spread all replicas evenly over these brokers.")
 @click.option("-r", "--replication-factor", metavar="N", type=click.IntRange(1), help="Replicas of each partition.")
@@ -164,7 +164,7 @@ def verify(plan: Path, *, wait_: bool, output: Output, target: Target) -> None:
         raise click.exceptions.Exit(1)
 
 
-@reassign.command("cancel")
+@reassign.command("cancel", short_help="Take back moves that are under way.")
 @click.argument("partitions", metavar="[TOPIC[:PARTITION]]...", nargs=-1)
 @output_command
 @client_command
@@ -223,7 +223,7 @@ def drain(broker: int, *, throttle: int | None, wait_: bool, dry_run: bool, outp
             raise Failure(f"there is no broker {broker}", NOT_FOUND)
 
 
-@command.command("verify-replicas")
+@command.command("verify-replicas", short_help="Compare replicas byte by byte.")
 @click.argument("patterns", metavar="[TOPIC]...", nargs=-1)
 @output_command
 @client_command

@@ -44,7 +44,7 @@ def ls(patterns: tuple[str, ...], *, output: Output, target: Target) -> None:
     show(output, "groups", rows, columns)
 
 
-@command.command("describe")
+@command.command("describe", short_help="Show members of groups, and how far behind they are.")
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @output_command
 @client_command

@@ -148,7 +148,7 @@ def adopt(directories: tuple[Path, ...], *, keeper: str, dry_run: bool, allow_mi
     )
 
 
-@command.command("release")
+@command.command("release", short_help="Let topics that were taken over be cleaned again.")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
 @KEEPER
 @output_command

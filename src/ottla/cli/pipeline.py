@@ -34,7 +34,7 @@ def command() -> None:
     """Clean, aggregate and serve what is in topics, on Spark."""
 
 
-@command.command("run", context_settings={"show_default": True})
+@command.command("run", short_help="Run a pipeline over history or live.", context_settings={"show_default": True})
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--batch", "mode", flag_value="batch", help="Everything that is in the topics now, in one go.")
 @click.option("--stream", "mode", flag_value="stream", default=True, help="Go on with what arrives, until Ctrl-C.")
@@ -85,7 +85,7 @@ def run(
     click.echo(f"{state.totals.get('records', 0)} records, {state.totals.get('events', 0)} events")
 
 
-@command.command("demo", context_settings={"show_default": True})
+@command.command("demo", short_help="Send made traffic through one.", context_settings={"show_default": True})
 @click.option("--events", metavar="N", type=click.IntRange(100), default=6000, help="How many events, about.")
 @click.option("--seed", metavar="N", type=int, default=1, help="Of the traffic: the same seed, the same traffic.")
 @click.option("--seconds", metavar="S", type=click.FloatRange(1), default=20.0, help="How long it takes to arrive.")

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from ottla.cli.client.connection import FAILED, NOT_FOUND, Failure, Target, client_command
-from ottla.cli.client.output import field, may_color, table_lines
+from ottla.cli.client.output import Table, field, may_color
 
 if TYPE_CHECKING:
     # Loaded by the command itself, not by --help.
@@ -232,12 +232,11 @@ def write(rows: pa.RecordBatchReader, form: str, out: IO[bytes]) -> None:
     if form != "table":
         WRITERS[form](rows, out)
         return
-    columns = [field(name, name) for name in rows.schema.names]
-    header = True
+    table = Table([field(name, name) for name in rows.schema.names], header=True)
+    printed = False
     for batch in rows:
-        shown = [plain(row) for row in batch.to_pylist()]
-        for line in table_lines(shown, columns, header=header):
+        for line in table.lines([plain(row) for row in batch.to_pylist()]):
             out.write(line.encode() + b"\n")
-        header = False
-    if header:
-        out.write(b"".join(line.encode() + b"\n" for line in table_lines([], columns, header=True)))
+        printed = True
+    if not printed:
+        out.write(b"".join(line.encode() + b"\n" for line in table.lines([])))

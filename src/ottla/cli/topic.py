@@ -125,7 +125,7 @@ def ls(patterns: tuple[str, ...], *, internal: bool, output: Output, target: Tar
     show(output, "topics", rows, columns)
 
 
-@command.command("describe")
+@command.command("describe", short_help="Show leaders, replicas, offsets and settings of topics.")
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @output_command
 @client_command

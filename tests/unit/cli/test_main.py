@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from ottla import __version__
 from ottla.cli.app import COMMANDS, app
@@ -43,6 +45,21 @@ def test_the_list_of_commands_says_what_the_commands_say(name: str) -> None:
     assert command is not None
     assert command.name == name
     assert command.get_short_help_str(100) == COMMANDS[name]
+
+
+def groups(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
+    if isinstance(command, click.Group):
+        yield names
+        for name in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), name)
+            assert below is not None
+            yield from groups(below, *names, name)
+
+
+@pytest.mark.parametrize("names", list(groups(app)), ids="-".join)
+def test_no_line_of_a_list_of_commands_is_cut_off(names: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*names, "--help"], terminal_width=78).output
+    assert "..." not in shown.partition("Commands:")[2]
 
 
 def test_an_unknown_command_is_named(ottla: Ottla) -> None:
@@ -126,3 +143,7 @@ def test_every_setting_is_listed(ottla: Ottla) -> None:
     done = ottla.run("keeper", "--settings")
     assert done.returncode == 0
     assert "tickTime=3000   (a whole number of at least 1)" in done.stdout
+    done = ottla.run("broker", "--settings")
+    assert done.returncode == 0
+    assert "num.partitions=1   (int)\n    Partitions of topics" in done.stdout
+    assert "ssl.keystore.location" not in done.stdout  # it has no effect

@@ -114,18 +114,36 @@ class Stream:
 
 def table_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool) -> Iterable[str]:
     """Columns as wide as they have to be; numbers stand to the right."""
-    cells = [[_cell(column.text(row)) for column in columns] for row in rows]
-    right = [all(isinstance(column.text(row), int) for row in rows) and bool(rows) for column in columns]
-    titles = [column.title for column in columns]
-    lines = [titles, *cells] if header else cells
-    widths = [max((len(line[number]) for line in lines), default=0) for number in range(len(columns))]
-    for number, line in enumerate(lines):
-        padded = [
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(line, widths, right, strict=True)
+    return Table(columns, header=header).lines(rows)
+
+
+class Table:
+    """Rows that come in several parts, in columns that stay where the first part put them, unless they have to be wider."""
+
+    def __init__(self, columns: Sequence[Column], *, header: bool) -> None:
+        self._columns = columns
+        self._titles = [column.title for column in columns] if header else None
+        self._widths = [0] * len(columns)
+        self._right: list[bool] | None = None
+
+    def lines(self, rows: Sequence[Row]) -> Iterable[str]:
+        cells = [[_cell(column.text(row)) for column in self._columns] for row in rows]
+        if self._right is None:
+            self._right = [
+                all(isinstance(column.text(row), int) for row in rows) and bool(rows) for column in self._columns
+            ]
+        titles, self._titles = self._titles, None
+        lines = cells if titles is None else [titles, *cells]
+        self._widths = [
+            max([width, *(len(line[number]) for line in lines)]) for number, width in enumerate(self._widths)
         ]
-        text = "  ".join(padded).rstrip()
-        yield click.style(text, bold=True) if header and number == 0 and may_color() else text
+        for line in lines:
+            padded = [
+                cell.rjust(width) if is_right else cell.ljust(width)
+                for cell, width, is_right in zip(line, self._widths, self._right, strict=True)
+            ]
+            text = "  ".join(padded).rstrip()
+            yield click.style(text, bold=True) if line is titles and may_color() else text
 
 
 def may_color() -> bool:

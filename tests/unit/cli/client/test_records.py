@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cli.client.jsonrecord import dump_line, parse_line
-from ottla.cli.client.output import Column, field, table_lines, yaml_lines
+from ottla.cli.client.output import Column, Table, field, table_lines, yaml_lines
 from ottla.cli.client.reading import read_json_lines, read_lines
 from ottla.cli.client.record import CREATE_TIME, LOG_APPEND_TIME, ClientRecord, RecordInputError
 
@@ -116,6 +116,13 @@ def test_a_table_aligns_numbers_to_the_right() -> None:
     ]
     assert len(list(table_lines(rows, columns, header=False))) == 2
     assert list(table_lines([], columns, header=True)) == ["NAME  COUNT  IDS  ON"]
+
+
+def test_columns_stay_where_they_are_when_rows_come_in_parts() -> None:
+    table = Table([field("NAME", "name"), field("N", "n")], header=True)
+    assert list(table.lines([{"name": "longest", "n": 100}])) == ["NAME       N", "longest  100"]
+    assert list(table.lines([{"name": "a", "n": 7}, {"name": "b", "n": None}])) == ["a          7", "b          -"]
+    assert list(table.lines([{"name": "c", "n": 1000}])) == ["c        1000"]
 
 
 def test_yaml() -> None:
