@@ -7,7 +7,7 @@ import struct
 from typing import Self
 
 ANYONE = struct.pack(">ii", 1, 31) + b"\0\0\0\x05world" + b"\0\0\0\x06anyone"
-CREATE, EXISTS, SET, CLOSE = 1, 3, 5, -11
+CREATE, EXISTS, SET = 1, 3, 5
 
 
 def buffer(data: bytes) -> bytes:

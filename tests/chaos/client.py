@@ -20,7 +20,6 @@ from tests.chaos import jute
 from tests.chaos.history import Fields, History
 from tests.chaos.jute import Cursor, bool_, buffer, int_, long_, string, strings
 
-NO_ZXID = -1
 RETRY_S = 0.02
 OPCODES = {
     "create": jute.CREATE2,

@@ -71,8 +71,11 @@ def test_a_call_fails(tmp_path: Path, call: str, error: str) -> None:
             victim = keepers.leader() if n % 2 else keepers.followers()[0]
             server = keepers.servers[victim]
             server.stop()
+            data = keepers.data(victim) / "version-2"
+            for number in range(n):
+                (data / f"tmp.left.{number}").touch()  # as of a crash, to be cleared away at the start
             # Sockets and the console are written to as well, and are not what this is about.
-            epochs = [keepers.data(victim) / "version-2" / name for name in ("tmp.acceptedEpoch", "tmp.currentEpoch")]
+            epochs = [data / name for name in ("tmp.acceptedEpoch", "tmp.currentEpoch")]
             paths = epochs if call == "write" else []
             with strace(server, tmp_path / "strace", call, f"error={error}:when={n}", paths):
                 server.start()

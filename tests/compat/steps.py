@@ -101,7 +101,7 @@ def password(user: str) -> str:
     return f"{user}:secret-of-{user}"
 
 
-PLAIN_SLOT, SUPER_SLOT = 0, 4
+SUPER_SLOT = 4
 SLOTS = 5
 """Session 0 has no identity, 1 to 3 are the users, 4 may do everything."""
 

@@ -28,10 +28,6 @@ class ClosedError(Exception):
     """The server ended the connection."""
 
 
-def i8(value: int) -> bytes:
-    return struct.pack(">b", value)
-
-
 def i16(value: int) -> bytes:
     return struct.pack(">h", value)
 

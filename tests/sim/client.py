@@ -79,7 +79,6 @@ class SimClient:
         self._last_server = 0
         self._heard_us = 0
         self._frozen_until_us = 0
-        self._late_watches = False
         self._conns = 0
         self.answered = 0
         """Operations that went well since this was set to 0."""

@@ -26,7 +26,6 @@ class Api(NamedTuple):
     """What the codec can read and write."""
     offered: Versions
     """What ApiVersions tells; empty if no version is finished."""
-    flexible_from: int
 
     @property
     def name(self) -> str:
@@ -44,9 +43,9 @@ class Api(NamedTuple):
 
 
 def _api(key: ApiKey) -> Api:
-    low, high, floor, finished, flexible = FACTS[key]
+    low, high, floor, finished, _ = FACTS[key]
     offered = Versions(0 if key is ApiKey.PRODUCE else floor, finished)
-    return Api(key, Versions(low, high), offered, flexible)
+    return Api(key, Versions(low, high), offered)
 
 
 APIS = {key: _api(key) for key in ApiKey}
