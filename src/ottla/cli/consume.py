@@ -76,14 +76,11 @@ def command(
     ottla consume orders --json -o :end | ottla produce orders-copy -f jsonl
     ottla consume orders -g billing
     """  # noqa: D301  what click keeps as it stands begins with a backspace
-    from ottla.cli.client import consuming
-
     now_ms = int(time.time() * 1000)
     try:
         wanted = parse_range(offset, now_ms=now_ms)
     except RangeError as error:
         raise click.UsageError(f"--offset: {error}") from None
-    stdout = sys.stdout.buffer
     known: dict[tuple[str, int], tuple[int, int]] = {}
     write = writer("jsonl" if as_json else form, lambda topic, partition: known[topic, partition])
     names = list(dict.fromkeys(topics))
@@ -93,8 +90,10 @@ def command(
         target.connect()
         from ottla.cli.client.grouped import consume_in_group
 
-        records = consume_in_group(target, request, idle=stdout.flush)
+        records = consume_in_group(target, request, idle=sys.stdout.buffer.flush)
     else:
+        from ottla.cli.client import consuming
+
         alone = consuming.Request(
             topics=names,
             partitions=sorted(set(partitions)),
@@ -105,7 +104,14 @@ def command(
         )
         planned = consuming.plan(target, target.connect(), alone)
         known.update(planned.watermarks)
-        records = consuming.consume(target, planned, alone, idle=stdout.flush)
+        records = consuming.consume(target, planned, alone, idle=sys.stdout.buffer.flush)
+    _print(records, write, quiet=quiet)
+
+
+def _print(
+    records: Generator[ClientRecord, None, None], write: Callable[[ClientRecord], bytes], *, quiet: bool
+) -> None:
+    stdout = sys.stdout.buffer
     read = 0
     try:
         with closing(records):
