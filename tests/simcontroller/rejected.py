@@ -6,17 +6,22 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from ottla.broker.apis import k00_produce
 from ottla.controller.acts import brokers
 from ottla.controller.machine import isr
 from ottla.controller.machine.situation import Situation
 from ottla.controller.term import Term
-from ottla.log import Fetched
+from ottla.log import AppendInfo, Fetched
 from ottla.log.epochs import EpochEndOffset
-from ottla.metadata.ids import BrokerId
+from ottla.metadata.ids import NO_LEADER, BrokerId
 from ottla.metadata.image import LiveBroker
+from ottla.metadata.znodes.topics import LeaderAndIsr, Replicas
+from ottla.records.validate import Vetted
 from ottla.replica import partition
+from ottla.replica.errors import NotEnoughReplicasError
 from ottla.replica.leadership import Leadership
-from ottla.replica.partition import Partition
+from ottla.replica.partition import ALL, Partition
+from ottla.wire import ErrorCode
 
 Patch = pytest.MonkeyPatch
 Design = Callable[[Patch], None]
@@ -100,6 +105,42 @@ def last_replica_standing(patch: Patch) -> None:
     patch.setattr(Partition, "_advance", advanced)
 
 
+def in_sync_are_counted_at_the_append_only(patch: Patch) -> None:
+    """L10: who leaves between the append and the acknowledgement is not missed."""
+    append = Partition.append
+
+    def checked(self: Partition, data: bytes | Vetted, *, acks: int, now_ms: int) -> AppendInfo:
+        if acks == ALL and len(self.isr) < min(self.min_insync_replicas, len(self.replicas)):
+            raise NotEnoughReplicasError(f"{self.where}: {len(self.isr)} in sync")
+        return append(self, data, acks=acks, now_ms=now_ms)
+
+    patch.setattr(Partition, "append", checked)
+    patch.setattr(Partition, "is_under_min_isr", False)
+
+
+def two_leaders_accept(patch: Patch) -> None:
+    """L18: whoever hears that somebody else leads goes on, and acknowledges what it has."""
+    become, is_replicated = Partition.become, Partition.is_replicated
+    deposed: set[Partition] = set()
+
+    def goes_on(self: Partition, state: LeaderAndIsr, replicas: Replicas, *, now_s: float = 0.0) -> bool:
+        if self.is_leader and state.leader not in (self.leader, NO_LEADER):
+            deposed.add(self)
+            return False
+        return become(self, state, replicas, now_s=now_s)
+
+    def is_enough(self: Partition, offset: int) -> bool:
+        return self in deposed or is_replicated(self, offset)
+
+    patch.setattr(Partition, "become", goes_on)
+    patch.setattr(Partition, "is_replicated", is_enough)
+
+
+def every_error_is_unknown(patch: Patch) -> None:
+    """L20: whatever went wrong, a producer is told that something did."""
+    patch.setattr(k00_produce, "error_code", lambda _error: ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def stale_registrations_join(patch: Patch) -> None:
     """KIP-903: who is proposed for the ISR may have crashed and come back with less since."""
     patch.setattr(isr, "_is_eligible", lambda situation, where, broker, _epoch: situation.is_online(broker, where))
@@ -163,10 +204,13 @@ DESIGNS: dict[Design, int] = {
     joining_at_a_stale_high_watermark: 1,
     high_watermark_by_the_confirmed_isr_alone: 1,
     last_replica_standing: 0,
+    in_sync_are_counted_at_the_append_only: 0,
     quick_bounces_keep_their_place: 0,
     crashed_ones_are_trusted: 0,
     one_that_left_joins_unheard: 140,
     acknowledged_before_it_is_replicated: 0,
+    two_leaders_accept: 0,
+    every_error_is_unknown: 0,
     consumers_read_to_the_end: 0,
     ends_that_go_back: 1,
 }
