@@ -29,6 +29,7 @@ from ottla.wire.messages.k05_stop_replica import (
     StopReplicaTopicState,
 )
 from ottla.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tests.sources import COMPILED
 from tests.unit.replica.pairs import TOPIC_ID, Broker
 
 M = TypeVar("M", bound=Message)
@@ -159,26 +160,61 @@ def test_an_older_form_is_answered_by_name(bench: Bench) -> None:
     assert not answer.topics
 
 
-@pytest.mark.parametrize(
-    ("late", "code"),
-    [
-        (lead(epoch=9, controller=4), ErrorCode.STALE_CONTROLLER_EPOCH),
-        (lead(epoch=9, controller=6, own=OWN_EPOCH - 1), ErrorCode.STALE_BROKER_EPOCH),
-    ],
-)
-def test_orders_of_a_deposed_controller_or_for_an_earlier_life_change_nothing(
-    bench: Bench, late: LeaderAndIsrRequest, code: ErrorCode
-) -> None:
+LATE = [
+    (lead(epoch=9, controller=4), ErrorCode.STALE_CONTROLLER_EPOCH),
+    (lead(epoch=9, controller=6, own=OWN_EPOCH - 1), ErrorCode.STALE_BROKER_EPOCH),
+]
+
+
+def check_late(bench: Bench, late: LeaderAndIsrRequest, code: ErrorCode) -> None:
     asyncio.run(bench.orders.leader_and_isr(lead(epoch=3, controller=5)))
     answer = asyncio.run(bench.orders.leader_and_isr(late))
     assert (answer.error_code, answer.topics[0].partition_errors[0].error_code) == (code, code)
     assert bench.broker.partition.leader_epoch == 3
+    order = stop(epoch=9, delete=True)
+    order.controller_epoch, order.broker_epoch = late.controller_epoch, late.broker_epoch
+    stopped = asyncio.run(bench.orders.stop_replica(order))
+    assert (stopped.error_code, stopped.partition_errors[0].error_code) == (code, code)
+    assert bench.leads()
+    assert (bench.broker.directory.path / "t-0").is_dir()
     image = bench.cluster.image
     told = UpdateMetadataRequest(
         controller_id=9, controller_epoch=late.controller_epoch, broker_epoch=late.broker_epoch
     )
     assert (asyncio.run(bench.orders.update_metadata(told))).error_code == code
     assert bench.cluster.image is image
+    assert bench.orders.controller_epoch == 5
+
+
+@pytest.mark.parametrize(("late", "code"), LATE)
+def test_orders_of_a_deposed_controller_or_for_an_earlier_life_change_nothing(
+    bench: Bench, late: LeaderAndIsrRequest, code: ErrorCode
+) -> None:
+    check_late(bench, late, code)
+
+
+def obey_late(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C2: orders of one kind are obeyed whoever gave them, and in whichever life."""
+    obey = getattr(Orders, kind)
+
+    async def obeyed(orders: Orders, request: Message) -> Message:
+        with monkeypatch.context() as patch:
+            patch.setattr(Orders, "_refusal", lambda *_: None)
+            answer: Message = await obey(orders, request)
+        return answer
+
+    monkeypatch.setattr(Orders, kind, obeyed)
+
+
+@pytest.mark.skipif(COMPILED, reason="nothing can be put in the place of compiled methods")
+@pytest.mark.parametrize("kind", ["leader_and_isr", "stop_replica", "update_metadata"])
+@pytest.mark.parametrize(("late", "code"), LATE)
+def test_a_broker_that_obeys_what_comes_too_late_is_found_out(
+    bench: Bench, late: LeaderAndIsrRequest, code: ErrorCode, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    obey_late(kind, monkeypatch)
+    with pytest.raises(AssertionError):
+        check_late(bench, late, code)
 
 
 @pytest.mark.parametrize(
