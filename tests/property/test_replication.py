@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from ottla.metadata.znodes.topics import LeaderAndIsr, Replicas
+from ottla.records import Codec, build_batch, frames, read_batch
+from ottla.records.batch import read_header
 from ottla.replica.leadership import Leadership
 from ottla.replica.partition import Partition
 from tests.sources import COMPILED
@@ -57,6 +59,29 @@ def keep_what_diverged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "divergence", lambda *_arguments, **_named: None)
 
 
+def encode_again(patch: pytest.MonkeyPatch) -> None:
+    """L3: a follower unpacks what it fetches and packs it in its own way; records, offsets and epochs are the same."""
+    replicate = Partition.replicate
+
+    def packed(self: Partition, data: bytes, *, high_watermark: int, log_start_offset: int, now_ms: int) -> None:
+        batches = []
+        for frame in frames(data):
+            header = read_header(data, frame.position)
+            batches.append(
+                build_batch(
+                    read_batch(data, frame.position),
+                    base_offset=header.base_offset,
+                    partition_leader_epoch=header.partition_leader_epoch,
+                    codec=Codec.LZ4,
+                )
+            )
+        replicate(
+            self, b"".join(batches), high_watermark=high_watermark, log_start_offset=log_start_offset, now_ms=now_ms
+        )
+
+    patch.setattr(Partition, "replicate", packed)
+
+
 def truncate_to_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """KIP-101: a follower cuts its log to what it knows to be committed, and is elected before it has fetched again."""
     become = Partition.become
@@ -79,6 +104,7 @@ def truncate_to_high_watermark(patch: pytest.MonkeyPatch) -> None:
         shrink_unasked,
         join_early,
         keep_what_diverged,
+        encode_again,
         truncate_to_high_watermark,
     ],
 )
