@@ -11,7 +11,7 @@ import pytest
 
 from ottla.log import Log, LogDirectory, TopicPartition
 from ottla.log.cleaner.job import Resources
-from ottla.log.swap import settle_directory
+from ottla.log.swap import Swap, settle_directory
 from ottla.records import Record, build_batch
 from tests.sources import COMPILED
 from tests.unit.log.cleaning import clean_log
@@ -151,3 +151,16 @@ def test_half_of_a_split_is_undone(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     settle_directory(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["00000000000000000000.log"]
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def test_a_swap_that_is_never_synced_is_found_out(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L19: without the names of the directory on disk, the old segments go and the new one is not there."""
+    monkeypatch.setattr(Swap, "sync", _nothing)
+    with pytest.raises(AssertionError):
+        test_a_round_of_cleaning(stored, tmp_path, power=True)

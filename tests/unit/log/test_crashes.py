@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from ottla.base.errors import CorruptionError
 from ottla.log import Log, LogDirectory, StorageError, TopicPartition
-from ottla.records import Record
+from ottla.log.files import Health, write_at
+from ottla.log.outcomes import Flush
+from ottla.log.segment import Segment
+from ottla.records import BatchHeader, Record, read_batch
 from tests.sources import COMPILED
 from tests.unit.log.faults import CrashError, PowerLoss, failing_at
-from tests.unit.log.logs import NOW_MS, SMALL, check_indexes, contents, numbered_batch
+from tests.unit.log.logs import NOW_MS, SMALL, batch, check_indexes, contents, numbered_batch
 
 pytestmark = pytest.mark.skipif(COMPILED, reason="compiled code calls the system past what a test puts in its place")
 
 TP = TopicPartition("t", 0)
 Action = Callable[[LogDirectory], object]
+WRITES = ("pwrite", "pwritev")
 
 
 def opened(folder: Path) -> LogDirectory:
@@ -203,11 +209,12 @@ def test_a_disk_that_refuses(stored: Path, tmp_path: Path, code: int, caplog: py
         with (
             pytest.MonkeyPatch.context() as patch,
             suppress(StorageError),
-            failing_at(call, patch, OSError(code, "injected")),
+            failing_at(call, patch, OSError(code, "injected")) as has_refused,
         ):
             for number in range(20, 30):
                 log.append_as_leader(numbered_batch(number), leader_epoch=9, now_ms=NOW_MS)
             log.flush(now_ms=NOW_MS)
+            assert not has_refused(), "the disk refused, and nobody was told"
             finished = True
         if finished:
             directory.close(now_ms=NOW_MS)
@@ -227,9 +234,36 @@ def test_a_disk_that_refuses(stored: Path, tmp_path: Path, code: int, caplog: py
         assert recovered.log_end_offset in (end, end + 3)
         assert contents(recovered)[: len(done)] == done
         check_indexes(recovered)
-        recovered.append_as_leader(numbered_batch(30), leader_epoch=10, now_ms=NOW_MS)
+        recovered.append_as_leader(batch(b"less than half"), leader_epoch=10, now_ms=NOW_MS)
+        expected = contents(recovered)
         again.close(now_ms=NOW_MS)
+        at_last = opened(folder)
+        check_indexes(at_last.logs[TP])
+        assert contents(at_last.logs[TP]) == expected
+        at_last.abandon()
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("call", range(4))
+def test_a_disk_that_was_full_for_a_moment(stored: Path, tmp_path: Path, call: int) -> None:
+    """Nobody is told that there is room again: whatever is acknowledged behind that is there all the same."""
+    folder = Path(shutil.copytree(stored, tmp_path / "copy"))
+    directory = opened(folder)
+    log = directory.logs[TP]
+    acked = contents(log)
+    full = OSError(errno.ENOSPC, "injected")
+    with pytest.MonkeyPatch.context() as patch, failing_at(call, patch, full, WRITES, for_good=False) as has_refused:
+        for number in range(20, 28):
+            with suppress(StorageError):
+                told = log.append_as_leader(numbered_batch(number), leader_epoch=9, now_ms=NOW_MS)
+                sent = read_batch(numbered_batch(number))
+                acked += [record._replace(offset=told.first_offset + i) for i, record in enumerate(sent)]
+        assert has_refused()
+    directory.abandon()
+    again = opened(folder)
+    assert contents(again.logs[TP])[: len(acked)] == acked
+    check_indexes(again.logs[TP])
+    again.abandon()
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -259,3 +293,60 @@ def test_these_tests_notice_when(
     change(monkeypatch)
     with pytest.raises(AssertionError):
         test(stored, before, tmp_path, power=True)
+
+
+def syncs_that_fail_count(patch: pytest.MonkeyPatch) -> None:
+    """L14: what was to be on disk is taken to be there, though the disk said no."""
+    finish = Log.finish_flush
+
+    def finished(log: Log, flush: Flush, *, now_ms: int, **_: object) -> None:
+        finish(log, flush, now_ms=now_ms)
+
+    patch.setattr(Log, "finish_flush", finished)
+
+
+def failures_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """L14: a call fails, and the next one tries again."""
+    patch.setattr(Health, "failed", lambda _self, what, error: StorageError(f"{what}: {error}"))
+
+
+def torn_batches_stay(patch: pytest.MonkeyPatch) -> None:
+    """L15: recovery finds the end of the log, and leaves in the file what lies behind it."""
+
+    def cut(segment: Segment, size: int) -> None:
+        segment.size = size
+
+    patch.setattr(Segment, "cut", cut)
+
+
+def torn_batches_are_built_upon(patch: pytest.MonkeyPatch) -> None:
+    """L15: the next batch goes behind what a full disk left of the one before."""
+    failures_are_forgotten(patch)
+
+    def append(segment: Segment, parts: Sequence[bytes | memoryview], headers: Iterable[BatchHeader]) -> None:
+        at = os.fstat(segment.file.fd).st_size
+        segment.size = at + write_at(segment.file.fd, parts, at)
+        for header in headers:
+            segment._note(at, header)
+
+    patch.setattr(Segment, "append", append)
+
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.parametrize("mutant", [syncs_that_fail_count, failures_are_forgotten, torn_batches_stay])
+def test_a_log_that_a_disk_refuses_in_vain_is_found_out(
+    stored: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises((AssertionError, CorruptionError)):
+        test_a_disk_that_refuses(stored, tmp_path, errno.EIO, caplog)
+
+
+def test_a_log_that_goes_on_behind_a_torn_batch_is_found_out(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torn_batches_are_built_upon(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_disk_that_was_full_for_a_moment(stored, tmp_path, 1)

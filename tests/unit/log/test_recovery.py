@@ -13,6 +13,7 @@ from ottla.base.errors import CorruptionError
 from ottla.log import Log, LogConfig
 from ottla.log.segment import LOG_SUFFIX
 from ottla.records import AppendOrigin, Record, frames
+from tests.sources import COMPILED
 from tests.unit.log.logs import (
     NOW_MS,
     SMALL,
@@ -162,6 +163,16 @@ def test_a_flipped_bit_before_the_recovery_point_is_never_cut(written: Written, 
         assert log.log_end_offset == offset
         assert recovery.truncated_bytes > 0
         log.abandon()
+
+
+@pytest.mark.skipif(COMPILED, reason="nothing can be put in the place of compiled methods")
+def test_a_recovery_that_cuts_wherever_it_finds_damage_is_found_out(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L13: the first batch that is not whole is taken for the end, though more was on disk once."""
+    monkeypatch.setattr("ottla.log.loader._RecoveryPass._check_end", lambda *_, **__: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_a_flipped_bit_before_the_recovery_point_is_never_cut(written, tmp_path)
 
 
 def test_a_synced_log_that_is_shorter_than_it_was(written: Written, tmp_path: Path) -> None:

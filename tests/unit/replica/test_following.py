@@ -14,6 +14,7 @@ from ottla.metadata.ids import NO_LEADER
 from ottla.replica.errors import FencedLeaderEpochError, OfflinePartitionError, UnknownLeaderEpochError
 from ottla.replica.replicas import EPOCH_DURING_DELETE, Order
 from ottla.replica.truncation import truncation_offset
+from tests.sources import COMPILED
 from tests.unit.replica.pairs import NOW_MS, WHERE, Broker, catch_up, fetch
 
 A, B = 1, 2
@@ -149,12 +150,26 @@ def test_a_damaged_log_never_leads_and_is_fetched_again_from_whoever_does(pair: 
     assert list(b.directory.path.glob("t-0.*-stray/*.log"))
 
 
+@pytest.mark.skipif(COMPILED, reason="nothing can be put in the place of compiled methods")
+def test_a_damaged_log_that_is_cut_and_leads_is_found_out(
+    pair: tuple[Broker, Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L13: what is whole at its beginning is taken for all there was."""
+    monkeypatch.setattr("ottla.log.loader._RecoveryPass._check_end", lambda *_, **__: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_a_damaged_log_never_leads_and_is_fetched_again_from_whoever_does(pair)
+    _, b = pair
+    assert b.partition.is_leader
+    assert b.end < 3, "it leads without what was acknowledged"
+
+
 @pytest.mark.parametrize("heard", [True, False])
 def test_a_damaged_log_does_not_stand_in_the_way_of_a_later_topic(pair: tuple[Broker, Broker], heard: bool) -> None:
     _, b = pair
     b.order(B, 0, (B,), (B,))
     b.append("m1", "m2", "m3")
     damage(b)
+    assert b.directory.corrupt
     if heard:
         b.replicas.stop(WHERE, leader_epoch=EPOCH_DURING_DELETE, delete=True, now_ms=NOW_MS)
     state = LeaderAndIsr(BrokerId(B), 0, (BrokerId(B),), 1)
@@ -224,7 +239,6 @@ def damage(broker: Broker) -> None:
     """A bit in the middle of what was on disk, found at the next start."""
     _flip_a_bit(broker)
     broker.crash()
-    assert broker.directory.corrupt
 
 
 def damage_unnoticed(broker: Broker) -> None:
