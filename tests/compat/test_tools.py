@@ -474,7 +474,10 @@ def test_cat_takes_and_gives_what_kcat_does(cluster: Cluster, tmp_path: Path) ->
     (tmp_path / "file").write_bytes(b"two\nlines\0last")
     cluster.run("cat", "-P", "-t", topic, "-D", r"\x00", "-k", "k", "-l", str(tmp_path / "file"))
     read = cluster.run("cat", "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-Z", "-f", r"%o %k=%s %S %h\n")
-    assert read.stdout == b"0 a=1 1 h=1\n1 b=NULL -1 h=1\n2 NULL=no key 6 h=1\n3 NULL=d 1 h=1\n4 k=two\nlines 9 \n5 k=last 4 \n"
+    assert (
+        read.stdout
+        == b"0 a=1 1 h=1\n1 b=NULL -1 h=1\n2 NULL=no key 6 h=1\n3 NULL=d 1 h=1\n4 k=two\nlines 9 \n5 k=last 4 \n"
+    )
     assert cluster.run("cat", "-C", "-t", topic, "-o", "-1", "-e", "-q", "-K", "|").stdout == b"k|last\n"
     first = json.loads(cluster.run("cat", "-C", "-t", topic, "-J", "-c", "1").stdout)
     assert (first["topic"], first["partition"], first["offset"], first["tstype"]) == (topic, 0, 0, "create")

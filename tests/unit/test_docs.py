@@ -89,3 +89,22 @@ def test_a_section_has_the_options_of_its_command_and_no_others(name: str) -> No
     own = " ".join(span for span in re.findall(r"`([^`]*)`", prose) if span.startswith("-"))
     assert options_in(own) - {OFFSET_BEFORE_THE_END} <= known
     assert known <= options_in(mine) | shared
+
+
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+WITHOUT_A_MISTAKE = ("C4",)
+
+
+def test_every_promise_names_tests_and_mistakes_that_there_are() -> None:
+    section = (ROOT / "docs" / "guarantees.md").read_text().partition("## Which test, which broken build\n")[2]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if re.match(r"\| [LC]\d", line)]
+    assert [row[0] for row in rows] == [f"L{n}" for n in range(1, 21)] + [f"C{n}" for n in range(1, 8)]
+    for number, _, tests, mistakes in rows:
+        named = NAMED.findall(tests)
+        assert named, number
+        broken = NAMED.findall(mistakes)
+        assert broken or number in WITHOUT_A_MISTAKE, number
+        for path, name in named + broken:
+            assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text(), re.MULTILINE), (
+                f"{number}: {path}::{name}"
+            )
