@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 
 from ottla.scan.cluster import TopicPartition
-from pyspark_ottla.clients import client_settings
+from ottla.scan.errors import OptionError
+from pyspark_ottla.clients import ClientSettings, client_settings, open_client
 from pyspark_ottla.options import ReadOptions
 
 logger = logging.getLogger(__name__)
@@ -19,9 +20,13 @@ def commit_to_group(options: ReadOptions, group: str, offsets: dict[TopicPartiti
     from confluent_kafka import Consumer, KafkaException
     from confluent_kafka import TopicPartition as Committed
 
-    consumer = Consumer(
-        {**client_settings(options.kafka), "group.id": group, "enable.auto.commit": False, "log_level": 0}
-    )
+    own: ClientSettings = {"group.id": group, "enable.auto.commit": False, "log_level": 0}
+    try:
+        settings = {**client_settings(options.kafka), **own}
+        consumer = open_client(Consumer, settings)
+    except OptionError as error:
+        logger.warning("offsets were not committed to group %s: %s", group, error)
+        return
     try:
         committed = [Committed(place.topic, place.partition, offset) for place, offset in offsets.items()]
         consumer.commit(offsets=committed, asynchronous=False)

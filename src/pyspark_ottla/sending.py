@@ -18,7 +18,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla.scan.errors import OptionError, ScanError
-from pyspark_ottla.clients import client_settings
+from pyspark_ottla.clients import ClientSettings, client_settings, open_client
 
 Headers = list[tuple[str, bytes | None]]
 Choose = Callable[[bytes | None, bytes | None, int], int]
@@ -27,7 +27,14 @@ Report = Callable[[KafkaError | None, Message | None], None]
 LIBRDKAFKAS = -1
 """The partition that librdkafka chooses, by the key."""
 _FLUSH_S = 120.0
-_DEFAULTS = {"enable.idempotence": True, "linger.ms": 20, "partitioner": "murmur2_random", "log_level": 0}
+_DEFAULTS: ClientSettings = {
+    "enable.idempotence": True,
+    "linger.ms": 20,
+    "partitioner": "murmur2_random",
+    "log_level": 0,
+}
+_IN_FLIGHT_MAX = 5
+"""With idempotence."""
 _SHARED = frozenset(("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"))
 """What is said to a whole batch, and may be true of one record in it."""
 _OWN = frozenset(("_INVALID_DIFFERENT_RECORD", "_INVALID_ARG", "_UNKNOWN_PARTITION"))
@@ -58,7 +65,7 @@ class Outgoing(NamedTuple):
 class Sending:
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._producer = Producer({**_DEFAULTS, **client_settings(options.kafka)})
+        self._producer = open_client(Producer, producer_settings(options.kafka))
         self._choose = chooser(options.partitioner)
         self._partitions: dict[str, int] = {}
         self._failed: list[str] = []
@@ -158,6 +165,24 @@ class Sending:
                 raise WriteError(f"topic {topic}: {found.error.str()}")
             self._partitions[topic] = len(found.partitions)
         return self._partitions[topic]
+
+
+def producer_settings(kafka: Mapping[str, str]) -> ClientSettings:
+    """Idempotence is there unless something else was asked for that excludes it, as with Java's producers."""
+    given = client_settings(kafka)
+    settings = {**_DEFAULTS, **given}
+    if "enable.idempotence" not in given and _excludes_idempotence(given):
+        del settings["enable.idempotence"]
+    return settings
+
+
+def _excludes_idempotence(given: ClientSettings) -> bool:
+    in_flight = str(given.get("max.in.flight.requests.per.connection", _IN_FLIGHT_MAX))
+    return (
+        str(given.get("acks", "all")) not in ("all", "-1")
+        or str(given.get("retries", 1)) == "0"
+        or (in_flight.isdigit() and int(in_flight) > _IN_FLIGHT_MAX)
+    )
 
 
 def _letter(record: Outgoing, reason: str, options: WriteOptions) -> Outgoing:
