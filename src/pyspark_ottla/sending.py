@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from itertools import count
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from ottla.scan.errors import OptionError, ScanError
 from pyspark_ottla.clients import ClientSettings, client_settings, open_client
 
-Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[str | None, bytes | None]]
 Choose = Callable[[bytes | None, bytes | None, int], int]
 Report = Callable[[KafkaError | None, Message | None], None]
 
@@ -75,8 +76,9 @@ class Sending:
 
     def put(self, record: Outgoing) -> None:
         self.sent += 1
-        if record.topic is None:
-            self._refuse(record, "a row has no topic, and there is no option topic")
+        fault = _fault(record)
+        if fault is not None:
+            self._refuse(record, fault)
         elif self._options.dead_letter_topic is None:
             self._produce(record, self._delivered)
         else:
@@ -185,8 +187,20 @@ def _excludes_idempotence(given: ClientSettings) -> bool:
     )
 
 
+def _fault(record: Outgoing) -> str | None:
+    """Why no record can be made of this; librdkafka would choose another partition, and write None for a key."""
+    if record.topic is None:
+        return "a row has no topic, and there is no option topic"
+    if record.partition is not None and record.partition < 0:
+        return f"partition {record.partition}: a partition number should be non-negative or null"
+    if record.headers and any(key is None for key, _ in record.headers):
+        return "a header has no key"
+    return None
+
+
 def _letter(record: Outgoing, reason: str, options: WriteOptions) -> Outgoing:
-    headers = [*(record.headers or ()), ("reason", reason.encode())]
+    own = [(key, value) for key, value in record.headers or () if key is not None]
+    headers: Headers = [*own, ("reason", reason.encode())]
     if record.topic is not None:
         headers.append(("topic", record.topic.encode()))
     return Outgoing(options.dead_letter_topic, LIBRDKAFKAS, record.key, record.value, headers)
@@ -204,6 +218,17 @@ def chooser(name: str) -> Choose | None:
         raise OptionError(f"partitioner={name}: give key, roundRobin, or package.module:function")
     try:
         found: Choose = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise OptionError(f"partitioner={name}: {error}") from None
+        _check_arguments(found)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise OptionError(
+            f"partitioner={name}: {error}; it is called with key, value and the number of partitions"
+        ) from None
     return found
+
+
+def _check_arguments(function: Choose) -> None:
+    try:
+        told = signature(function)
+    except ValueError:
+        return  # as some of C's functions do not tell
+    told.bind(b"key", b"value", 1)
