@@ -184,7 +184,7 @@ async def _write(
         headers.append(("Connection", "close"))  # the rest of it is not read
     parts = [
         connection.send(h11.Response(status_code=answer.status, headers=headers, reason=answer.status.phrase.encode())),
-        connection.send(h11.Data(data=answer.body)) if answer.body else b"",
+        connection.send(h11.Data(data=answer.body)) if answer.body and request.method != "HEAD" else b"",
         connection.send(h11.EndOfMessage()),
     ]
     writer.write(b"".join(part or b"" for part in parts))

@@ -144,6 +144,9 @@ def test_limits_and_mistakes(tmp_path: Path) -> None:
             both = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"
             assert status(await port.send(both)) == 400
             assert status(await port.send(b"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
+            head, _, body = (await port.send(b"HEAD /?a=1 HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
+            assert (status(head), body) == (405, b"")
+            assert b"allow: get, post, options" in head.lower()
             assert status(await port.post(b"<a/>", kind=b"application/xml")) == 415
             # A body that does not come to its end is none.
             assert status(await port.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{}")) == 400
