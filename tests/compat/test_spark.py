@@ -356,6 +356,20 @@ def test_rows_are_written_with_all_that_a_record_has(
     }
     with pytest.raises(PySparkException, match="no topic to write to"):
         frame.write.format("ottla").option("kafka.bootstrap.servers", cluster.bootstrap).mode("append").save()
+    # As it was read, with columns that are no part of a record and settings of Java's producers.
+    again = f"{topic}.again"
+    cluster.create(again, partitions=4, config=KEPT)
+    java = {
+        "kafka.acks": "1",
+        "kafka.max.block.ms": "1000",
+        "kafka.max.request.size": "2000000",
+        "kafka.batch.size": "0",
+    }
+    raw = read(spark, cluster, subscribe=topic, includeHeaders=True)
+    raw.write.format("ottla").options(**(options | java | {"topic": again})).mode("append").save()
+    columns = ("key", "value", "partition", "headers")
+    copy = read(spark, cluster, subscribe=again, includeHeaders=True).select(*columns)
+    assert sorted(map(str, copy.collect())) == sorted(map(str, raw.select(*columns).collect()))
     # And from one topic into another, as a stream.
     copied = f"{topic}.copy"
     cluster.create(copied, partitions=2, config=KEPT)

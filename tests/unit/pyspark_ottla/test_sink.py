@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.scan.errors import OptionError
-from pyspark_ottla.sending import Outgoing, Sending, WriteError, WriteOptions
+from pyspark_ottla.sending import Outgoing, Sending, WriteError, WriteOptions, _letter
 from pyspark_ottla.sink import _records, parse_write_options
 
 NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1"}
@@ -93,3 +93,9 @@ def test_a_record_that_cannot_be_is_refused_and_not_written_as_another(record: d
     [made] = _records(options, pa.RecordBatch.from_pylist([{"value": b"v", **record}], schema))
     with pytest.raises(WriteError, match=reason):
         Sending(options).put(made)
+
+
+def test_a_letter_has_the_headers_that_can_be_written() -> None:
+    record = Outgoing("clicks", None, b"k", b"v", [(None, b"1"), ("h", b"2")])
+    letter = _letter(record, "a header has no key", WriteOptions({}, "clicks", dead_letter_topic="letters"))
+    assert letter.headers == [("h", b"2"), ("reason", b"a header has no key"), ("topic", b"clicks")]
