@@ -184,7 +184,7 @@ class Prep:
         type_ = request.type
         body: TxnBody
         try:
-            parsed = request.parsed or _parse(request)
+            parsed = request.parsed or step.parse()
             body = self._multi(step, parsed) if isinstance(parsed, MultiRequest) else step.run(type_, parsed)
         except KeeperError as e:
             self._roll_back(mark, step)
@@ -295,6 +295,18 @@ class _Step:
             return self.check(parsed) if type_ == _CHECK else self.delete(parsed)
         body: TxnBody = _HANDLERS[type_](self, type_, parsed)
         return body
+
+    def parse(self) -> Request:
+        reader = REQUESTS.get(self.request.type)
+        if reader is None:
+            raise KeeperError(ErrorCode.UNIMPLEMENTED)
+        r = Reader(self.request.body)
+        parsed = reader(r)
+        if r.null_seen:
+            if isinstance(parsed, CreateRequest):
+                self._validate_mode(parsed)  # as ZooKeeper does before it looks at the path
+            raise MarshallingError("null where a string is required")
+        return parsed
 
     # What every handler needs.
 
@@ -488,17 +500,6 @@ class _Step:
             self._remove(path, node, parent_path, parent)
         self.prep.sessions.closing(session_id)
         return CloseSessionTxn(owned)
-
-
-def _parse(request: Submitted) -> Request:
-    reader = REQUESTS.get(request.type)
-    if reader is None:
-        raise KeeperError(ErrorCode.UNIMPLEMENTED)
-    r = Reader(request.body)
-    parsed = reader(r)
-    if r.null_seen:
-        raise MarshallingError("null where a string is required")
-    return parsed
 
 
 def _parent_of_deletable(path: str) -> str:
