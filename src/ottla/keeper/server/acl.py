@@ -161,10 +161,11 @@ def _address(text: str) -> bytes | None:
 
 
 def _address_6(text: str) -> bytes | None:
-    parts = text.split("::")
-    before, behind = (part.split(":") if part else [] for part in (parts[0], "".join(parts[1:2])))
+    head, gap, tail = text.partition("::")
+    before = head.split(":") if head else []
+    behind = tail.split(":") if tail else []
     count = len(before) + len(behind)
-    if len(parts) > 2 or (count >= 8 if len(parts) == 2 else count != 8):
+    if "::" in tail or (count >= 8 if gap else count != 8):
         return None
     segments = [*before, *["0"] * (8 - count), *behind]
     values = [_java_int(segment, 16) for segment in segments if len(segment) <= 4]
