@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ConfigError
+from ottla.base.pace import Pace
 from ottla.broker.config import BrokerConfig
 from ottla.broker.listeners import ListenerConfig
 from ottla.broker.seats import UNLIMITED, Seats
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from ottla.broker.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
+
+_LOOK_S = 0.5
+"""Between two looks for connections that are idle."""
 
 
 class ListenerPort:
@@ -119,13 +123,16 @@ class Ports:
         )
 
     async def close_idle(self) -> None:
-        """Forever."""
+        """Forever. It is seen by looking alone when something came, so how often one looks is how exact the limit is."""
         limit_s = self._config.idle_max_ms / 1000
         loop = asyncio.get_running_loop()
+        pace = Pace()
         while True:
-            await asyncio.sleep(min(30.0, limit_s))
-            for connection in [each for each in self.connections if each.is_idle(loop.time(), limit_s)]:
-                connection.close()
+            await asyncio.sleep(min(_LOOK_S, limit_s))
+            for connection in list(self.connections):
+                if connection.is_idle(loop.time(), limit_s):
+                    connection.close()
+                await pace.keep()
 
     def close(self) -> None:
         for port in self._ports:
