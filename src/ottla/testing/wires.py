@@ -48,7 +48,7 @@ class Wires:
         """``folder`` holds the brokers: their processes are known by the files that they were started with."""
         self._folder = folder
         self._cut: frozenset[int] = frozenset()
-        self._servers: dict[int, asyncio.Server] = {}
+        self._listeners: dict[int, socket.socket] = {}
         """By their ports."""
         self._holders: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,42 +81,55 @@ class Wires:
         holder.bind((HOST, 0))
         self._holders.append(holder)
         port: int = holder.getsockname()[1]
-        await self._listen(wire, port)
+        self._listen(wire, port)
         return port
 
-    async def _listen(self, wire: Wire, port: int) -> None:
-        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._keep(asyncio.current_task())
-            try:
-                await self._connect(wire, reader, writer)
-            except ConnectionRefusedError:
-                self._refuse(wire, port)
-            except (OSError, asyncio.CancelledError):
-                pass
-            writer.close()
+    def _listen(self, wire: Wire, port: int) -> None:
+        listener = self._listeners[port] = socket.create_server((HOST, port))
+        listener.setblocking(False)
+        self._loop.add_reader(listener, self._accept, wire, listener)
 
-        self._servers[port] = await asyncio.start_server(take, HOST, port)
-
-    def _keep(self, task: asyncio.Task[None] | None) -> None:
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _accept(self, wire: Wire, listener: socket.socket) -> None:
+        with suppress(BlockingIOError, ConnectionError):
+            near, address = listener.accept()
+            self._spawn(self._take(wire, near, (address[1], listener.getsockname()[1])))
 
     def _refuse(self, wire: Wire, port: int) -> None:
-        server = self._servers.pop(port, None)
-        if server is not None:
-            server.close()
-            self._keep(self._loop.create_task(self._listen_again(wire, port)))
+        listener = self._listeners.pop(port, None)
+        if listener is not None:
+            self._close(listener)
+            self._spawn(self._listen_again(wire, port))
 
     async def _listen_again(self, wire: Wire, port: int) -> None:
         await _until_somebody_listens(wire.target)
-        await self._listen(wire, port)
+        self._listen(wire, port)
 
-    async def _connect(self, wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _close(self, listener: socket.socket) -> None:
+        self._loop.remove_reader(listener)
+        listener.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take(self, wire: Wire, near: socket.socket, ports: tuple[int, int]) -> None:
+        reader, writer = await asyncio.open_connection(sock=near)
+        try:
+            await self._connect(wire, ports, reader, writer)
+        except ConnectionRefusedError:
+            self._refuse(wire, ports[1])
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def _connect(
+        self, wire: Wire, ports: tuple[int, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         ends = frozenset({wire.broker})
         if wire.is_of_broker:
-            sockets = writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1]
-            ends |= {await asyncio.to_thread(self._caller, *sockets)}
+            ends |= {await asyncio.to_thread(self._caller, *ports)}
         await self._until_open(ends)
         far_reader, far_writer = await asyncio.open_connection(*wire.target)
         try:
@@ -142,8 +155,9 @@ class Wires:
             self._changed.notify_all()
 
     async def _end(self) -> None:
-        for server in self._servers.values():
-            server.close()
+        for listener in self._listeners.values():
+            self._close(listener)
+        await asyncio.sleep(0)  # what has not begun has nothing that would close its connection
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
