@@ -432,7 +432,7 @@ class Controller:
             case ChildrenChanged(paths.ISR_CHANGES):
                 await isrs.take_news(term)
             case ChildrenChanged(paths.LOG_DIR_EVENTS):
-                await self._disk_news(term)
+                await brokers.take_disk_news(term)
             case DataChanged(path, znode) if znode is not None and path.startswith(f"{paths.TOPICS}/"):
                 await topics.look_at(term, path.removeprefix(f"{paths.TOPICS}/"))
             case DataChanged(paths.REASSIGN_PARTITIONS | paths.PREFERRED_REPLICA_ELECTION, znode) if znode is not None:
@@ -459,12 +459,6 @@ class Controller:
         if (partitions := await orders.preferred_election()) is not None:
             await leaders.elect_preferred(term, partitions)
             await orders.finish_preferred_election(term.epoch)
-
-    async def _disk_news(self, term: Term) -> None:
-        """A broker lost a log directory, and says which replicas were there when it is told to lead or follow them."""
-        for broker_id in await self._registry.orders.take_log_dir_failures(term.epoch):
-            term.lead((where for where in term.image.partitions_on(broker_id)), (broker_id,))
-        term.tell()
 
     def _answered(self, answer: Answered) -> None:
         if (refusal := refused(answer)) is not None:

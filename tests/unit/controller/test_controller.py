@@ -8,6 +8,7 @@ from ottla.metadata import BrokerRegistration, ReplicaAssignment, TopicId
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.topics import TopicAssignment, encode_topic
 from ottla.registry import BadVersionError, ChildrenChanged, DataChanged, NoNodeError, Registry
+from ottla.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.messages.k05_stop_replica import StopReplicaRequest
 from ottla.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.peers.memorystore import MemoryStore
@@ -176,6 +177,28 @@ def test_a_replica_whose_log_is_damaged_is_there_again_once_it_follows_another()
             await stage.until(lambda: [TWO] in offline_as_told(stage) and told_offline(stage) == [])
             stops = [order for order in stage.brokers.orders if isinstance(order, StopReplicaRequest)]
             assert not stops, "it may follow"
+
+    play(story)
+
+
+def test_a_broker_that_lost_a_log_directory_is_not_told_again_of_a_topic_that_is_deleted() -> None:
+    """What it has deleted already would come back."""
+
+    async def story(stage: Stage) -> None:
+        async with MemoryStore(stage.ensemble) as other:
+            second = Registry(other)
+            await led_by_the_second(stage, second)
+            await stage.registry.topics.create("u", TopicAssignment(TopicId(b"fedcba9876543210"), ALONE.partitions))
+            await stage.controller.topics_changed()
+            stage.brokers.obedient = {ONE}  # so that the topic stays for a while
+            await stage.registry.topics.request_deletion("t")
+            await stage.controller.deletion_asked("t")
+            stage.brokers.orders.clear()
+            await second.orders.announce_log_dir_failure(ONE)
+            await stage.controller.on_event(ChildrenChanged(paths.LOG_DIR_EVENTS, ()))
+            await stage.until(lambda: any(isinstance(order, LeaderAndIsrRequest) for order in stage.brokers.orders))
+            asked = [order for order in stage.brokers.orders if isinstance(order, LeaderAndIsrRequest)]
+            assert [topic.topic_name for order in asked for topic in order.topic_states] == ["u"]
 
     play(story)
 

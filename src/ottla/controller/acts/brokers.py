@@ -56,6 +56,13 @@ async def changed(term: Term, brokers: Mapping[BrokerId, LiveBroker]) -> None:
         term.tell()
 
 
+async def take_disk_news(term: Term) -> None:
+    """Brokers lost log directories, and say which replicas were there when they are told to lead or follow them."""
+    for broker in await term.registry.orders.take_log_dir_failures(term.epoch):
+        _lead_all(term, broker)
+    term.tell()
+
+
 async def disks_failed(term: Term, broker_id: BrokerId, replicas: Iterable[TopicPartition]) -> None:
     """A broker lives, but these replicas of it do not.
 
@@ -68,8 +75,7 @@ async def disks_failed(term: Term, broker_id: BrokerId, replicas: Iterable[Topic
         return
     term.situation = term.situation.with_failed(broker_id, failed)
     await mend(term)
-    states = {where: term.image.state(where) for where in failed}
-    led = {where for where, state in states.items() if state is not None and state.leader not in (NO_LEADER, broker_id)}
+    led = {where for where in failed if where.topic not in term.deletions and _is_led_elsewhere(term, where, broker_id)}
     for where in failed:
         if where not in led:
             term.batch.stop(where, (broker_id,), delete=False)
@@ -105,11 +111,21 @@ async def _welcome(term: Term, came: Iterable[BrokerId]) -> None:
         term.batch.tell_everything(broker)
     term.tell()
     for broker in arrived:
-        term.lead((where for where in term.image.partitions_on(broker) if where.topic not in term.deletions), (broker,))
+        _lead_all(term, broker)
     await mend(term)
     term.tell()
     await moves.resume(term)
     await topics.resume_deletions(term)
+
+
+def _lead_all(term: Term, broker: BrokerId) -> None:
+    """A broker learns all that it is to hold: nothing of a topic that is deleted, or what it has deleted would come back."""
+    term.lead((where for where in term.image.partitions_on(broker) if where.topic not in term.deletions), (broker,))
+
+
+def _is_led_elsewhere(term: Term, where: TopicPartition, broker: BrokerId) -> bool:
+    state = term.image.state(where)
+    return state is not None and state.leader not in (NO_LEADER, broker)
 
 
 def _partitions_on(term: Term, brokers: Iterable[BrokerId]) -> list[TopicPartition]:
