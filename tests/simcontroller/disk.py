@@ -194,8 +194,10 @@ class _Creation(NamedTuple):
 class ModelDirectory:
     """The log directory of one life of a broker."""
 
+    path = Path("model")
+
     def __init__(self, left: Left, witness: Witness) -> None:
-        self.health = Health(Path("model"))
+        self.health = Health(self.path)
         self.was_clean = left.is_clean
         self.has_deleted = False
         self.future_logs: dict[LogPartition, ModelLog] = {}

@@ -21,7 +21,7 @@ from ottla.base.errors import Error
 from ottla.base.pace import Pace
 from ottla.broker.cluster import ClusterView
 from ottla.broker.errors import error_code
-from ottla.broker.updates import updated
+from ottla.broker.updates import begun_anew, updated
 from ottla.log import StorageError
 from ottla.metadata.ids import ZERO_ID, BrokerId, TopicId, TopicPartition
 from ottla.metadata.znodes.topics import LeaderAndIsr
@@ -81,6 +81,8 @@ class Orders:
         """Of this broker, since it last registered."""
         self._over = _UNKNOWN_EPOCH
         """The last life of this broker that is over."""
+        self._told_in = _UNKNOWN_EPOCH
+        """The last life of this broker in which it was told of the cluster."""
         self._refused: dict[TopicPartition, ErrorCode] = {}
         """What is neither led nor followed here, and why."""
 
@@ -188,8 +190,10 @@ class Orders:
         async with self._obeying:
             error = self._refusal(request.broker_epoch, request.controller_epoch)
             if error is None:
-                before = self._cluster.image
-                self._cluster.apply(updated(before, request, now_ms=self._clock.wall_ms()))
+                before = known = self._cluster.image
+                if request.broker_epoch > self._told_in:
+                    self._told_in, known = request.broker_epoch, begun_anew(before, request)
+                self._cluster.apply(updated(known, request, now_ms=self._clock.wall_ms()))
                 for name in before.topics.keys() - self._cluster.image.topics.keys():
                     self._forget_topic(name)
                 now = self._cluster.image.brokers.keys()

@@ -2,7 +2,8 @@
 
     brokers     all live ones, each time; who is not named is gone
     partitions  those that changed; one whose leader is -2 is being deleted, and goes
-    topics      one that comes with another id is another topic, and nothing of the earlier one stays
+    topics      one that comes with another id is another topic, and nothing of the earlier one stays. What the first update in a
+                life of this broker does not name was deleted while it was away
 
 Endpoints carry their security protocol as a number. Epochs of brokers are not told: only a controller needs them.
 """
@@ -38,6 +39,14 @@ class Update(NamedTuple):
     image: Image
     offline: Offline
     deleted: list[TopicPartition]
+
+
+def begun_anew(image: Image, request: UpdateMetadataRequest) -> Image:
+    """What is left of what a broker knew in an earlier life, by the first update in this one, which is of everything."""
+    named = {name for name, _, _ in _topics(request)}
+    for name in [name for name in image.topics if name not in named]:
+        image = image.without_topic(name)
+    return image
 
 
 def updated(image: Image, request: UpdateMetadataRequest, *, now_ms: int) -> Update:

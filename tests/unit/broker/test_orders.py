@@ -28,7 +28,12 @@ from ottla.wire.messages.k05_stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from ottla.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.wire.messages.k06_update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
 from tests.sources import COMPILED
 from tests.unit.replica.pairs import TOPIC_ID, Broker
 
@@ -290,3 +295,19 @@ def test_every_order_that_a_kafka_controller_was_seen_to_send_is_understood(benc
         request.broker_epoch = OWN_EPOCH
         answer = asyncio.run(bench.orders.obey(request))
         assert getattr(answer, "error_code") in (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)  # noqa: B009
+
+
+def told_of(*names: str, own: int) -> UpdateMetadataRequest:
+    state = UpdateMetadataPartitionState(partition_index=0, leader=2, isr=[2], replicas=[2])
+    topics = [UpdateMetadataTopicState(topic_name=name, partition_states=[state]) for name in names]
+    return UpdateMetadataRequest(controller_epoch=1, broker_epoch=own, topic_states=topics)
+
+
+def test_what_was_deleted_while_a_broker_was_away_is_unknown_to_it_once_it_is_back(bench: Bench) -> None:
+    for names in ("ab", "c"):
+        asyncio.run(bench.orders.update_metadata(told_of(*names, own=OWN_EPOCH)))
+    assert bench.cluster.image.topics.keys() == {"a", "b", "c"}
+    for names in ("bc", "", "d"):
+        asyncio.run(bench.orders.update_metadata(told_of(*names, own=OWN_EPOCH + 1)))
+    assert bench.cluster.image.topics.keys() == {"b", "c", "d"}
+    assert bench.forgotten == ["a"]
