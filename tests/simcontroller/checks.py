@@ -107,6 +107,12 @@ class CheckedEnsemble(MemoryEnsemble):
         assert not left, f"C6: {topic} is gone, and left {left}"
 
 
+def nothing_is_led_by(world: World, failed: Sequence[BrokerId]) -> None:
+    """These live, and their disks do not."""
+    led = [where for where, state in world.ensemble.states.items() if state.leader in failed]
+    assert not led, f"led on disks that failed: {led}"
+
+
 def all_is_well(world: World) -> None:
     """Nobody has failed for a while: everybody agrees, and nothing is left undone."""
     ensemble = world.ensemble

@@ -2,7 +2,8 @@
 
 ``ModelLog`` stands for ``ottla.log.Log``, and ``ModelDirectory`` for ``LogDirectory``, as far as ``ottla.replica`` uses them.
 Epochs are the product's own, without their file. What a process that is killed leaves behind is everything; a power cut
-leaves what was synced and some of the rest. High watermarks come back as they were last checkpointed.
+leaves what was synced and some of the rest. High watermarks come back as they were last checkpointed. A disk that fails takes
+nothing more and keeps what it has until its broker's next life, which finds it mended.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple, Protocol, cast
 from uuid import UUID
 
-from ottla.log import AppendInfo, Fetched, FileRange, Health, LogConfig, OffsetOutOfRangeError
+from ottla.log import AppendInfo, Fetched, FileRange, Health, LogConfig, OffsetOutOfRangeError, StorageError
 from ottla.log import TopicPartition as LogPartition
 from ottla.log.creation import NewLog
 from ottla.log.epochs import EpochEndOffset, EpochEntry, LeaderEpochCache
@@ -186,9 +187,11 @@ class Left(NamedTuple):
 class _Creation(NamedTuple):
     """Logs that are made elsewhere, and are there at once."""
 
+    directory: ModelDirectory
     logs: dict[LogPartition, ModelLog]
 
-    def make(self) -> None: ...
+    def make(self) -> None:
+        self.directory.health.check()
 
 
 class ModelDirectory:
@@ -217,6 +220,9 @@ class ModelDirectory:
         }
         return Left(logs, dict(self._high_watermarks), is_clean)
 
+    def fail(self) -> None:
+        self.health.failure = StorageError("the disk is full")
+
     def partitions_on_disk(self) -> set[LogPartition]:
         return set(self.logs)
 
@@ -225,18 +231,22 @@ class ModelDirectory:
 
     def create(self, where: LogPartition, config: LogConfig, *, topic_id: UUID | None, now_ms: int) -> ModelLog:
         del config, now_ms
+        self.health.check()
         self.logs[where] = ModelLog(where, topic_id, self._witness, [])
         return self.logs[where]
 
     def begin_creation(self, wanted: Mapping[LogPartition, NewLog], *, now_ms: int) -> _Creation:
         del now_ms
-        return _Creation({where: ModelLog(where, new.topic_id, self._witness, []) for where, new in wanted.items()})
+        return _Creation(
+            self, {where: ModelLog(where, new.topic_id, self._witness, []) for where, new in wanted.items()}
+        )
 
     def finish_creation(self, creation: _Creation) -> None:
         self.logs.update(creation.logs)
 
     def delete(self, where: LogPartition, *, now_ms: int, settled: bool = True) -> None:
         del now_ms
+        self.health.check()
         self.logs.pop(where).abandon()
         self.has_deleted = not settled
 
@@ -253,6 +263,7 @@ class ModelDirectory:
         collected = dict(offsets)
 
         def write() -> None:
+            self.health.check()
             self._high_watermarks = collected
 
         return write

@@ -8,7 +8,7 @@ AlterPartition and ControlledShutdown are those that brokers run. What is left o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -92,6 +92,7 @@ class Node:
         self._membership: Membership
         self._services: Services
         self._serving: dict[asyncio.Future[Message], None] = {}
+        self._spawn: Callable[[Coroutine[Any, Any, None], str], None]
         self._task: asyncio.Task[None] | None = None
         self._is_up = False
 
@@ -111,6 +112,15 @@ class Node:
                 answer.set_exception(PeerLostError("its process is gone"))
         with suppress(asyncio.CancelledError):
             await self._task
+
+    def fail_disk(self) -> None:
+        """Its process lives on without; see ``BrokerServer``. Not before the controller has spoken of all that is on it."""
+        is_told = self._is_up and all(where in self.replicas for where in self.directory.logs)
+        if is_told and self.directory.health.failure is None:
+            self.directory.fail()
+            self.replicas.take_offline(cast("LogDirectory", self.directory))
+            self.world.truth.seen["failed"] += 1
+            self._spawn(self._membership.directory_failed(), "telling of a failed disk")
 
     async def _live(self) -> None:
         # The scope of the store would end the session, which is what a process that is killed does not do.
@@ -140,6 +150,7 @@ class Node:
         def spawn(task: Coroutine[Any, Any, None], name: str) -> None:
             scope.spawn(task, name=name)
 
+        self._spawn = spawn
         self.replicas = Replicas(
             self.broker_id,
             directories,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from ottla.broker.membership import Membership
 from ottla.controller.acts import isrs
 from ottla.controller.machine import elections, isr, reassignment
 from ottla.controller.machine.deletion import Deletion
@@ -111,6 +112,15 @@ def nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Term, "_learn", learned)
 
 
+def silent_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that lost its disk keeps that to itself."""
+
+    async def silence(_membership: Membership) -> None:
+        return
+
+    monkeypatch.setattr(Membership, "directory_failed", silence)
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     anybody_leads,
     no_guard,
@@ -120,6 +130,7 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     early_arrival,
     every_wish,
     nobody_is_told,
+    silent_disks,
 ]
 
 

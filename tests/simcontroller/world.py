@@ -14,7 +14,7 @@ from ottla.metadata import BrokerId, ReplicaAssignment
 from ottla.metadata.ids import TopicPartition, topic_id_from
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.registry import NodeExistsError, Registry, RegistryError
-from tests.simcontroller.checks import CheckedEnsemble, all_is_well
+from tests.simcontroller.checks import CheckedEnsemble, all_is_well, nothing_is_led_by
 from tests.simcontroller.clients import Consumer, Producer
 from tests.simcontroller.disk import Kept, Left
 from tests.simcontroller.faults import FaultyStore, Weather
@@ -64,6 +64,9 @@ class World:
             found, _ = self.left[broker].logs.get(key, (None, []))
         return found is not None and found.bytes == topic_id
 
+    def without_disk(self) -> list[BrokerId]:
+        return [broker for broker, node in self.nodes.items() if node.directory.health.failure is not None]
+
     async def story(self) -> None:
         async with TaskScope("world") as self._scope, FaultyStore(self.ensemble, self.weather) as store:
             self.weather.is_bad = False
@@ -80,6 +83,11 @@ class World:
             for task in storm:
                 await task
             self.network.heal()
+            if failed := self.without_disk():
+                await asyncio.sleep(CALM_S / 2)
+                nothing_is_led_by(self, failed)
+                for broker in failed:
+                    await self._kill(broker)
             for broker in self.left.keys() - self.nodes.keys():
                 self._start(broker)
             await asyncio.sleep(CALM_S)
@@ -94,7 +102,7 @@ class World:
     async def _break(self) -> None:
         faults = (
             *[self._kill] * 4, *[self._cut_power] * 3, self._expire, self._pause, *[self._cut_network] * 2,
-            *[self._kill_leaders] * 3,
+            *[self._kill_leaders] * 3, *[self._fail_disk] * 2,
         )  # fmt: skip
         while self.weather.is_bad:
             await asyncio.sleep(self.rng.random() * 3)
@@ -147,6 +155,10 @@ class World:
 
     async def _expire(self, victim: BrokerId) -> None:
         self.nodes[victim].store.expire()
+
+    async def _fail_disk(self, victim: BrokerId) -> None:
+        """Mended by the next life of its broker."""
+        self.nodes[victim].fail_disk()
 
     async def _cut_network(self, victim: BrokerId) -> None:
         """Between a broker and some others, or one way only, for a while."""
