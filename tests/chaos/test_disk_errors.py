@@ -51,6 +51,12 @@ def test_the_disk_is_full(tmp_path: Path, victim: int) -> None:
         disk.close()
 
 
+def wait_settled(keepers: OttlaKeepers, index: int) -> None:
+    """Until a server that was started serves, or has stopped."""
+    server = keepers.servers[index]
+    wait_until(lambda: not server.running or keepers.modes()[index], timeout_s=120, what=f"server {index} settles")
+
+
 def wait_stopped(keepers: OttlaKeepers, index: int, why: str) -> None:
     server = keepers.servers[index]
     wait_until(lambda: not server.running, timeout_s=120, what=f"server {index} stops")
@@ -79,6 +85,8 @@ def test_a_call_fails(tmp_path: Path, call: str, error: str) -> None:
             paths = epochs if call == "write" else []
             with strace(server, tmp_path / "strace", call, f"error={error}:when={n}", paths):
                 server.start()
+            # The others need nobody to go on, and may have done so before it has done anything.
+            wait_settled(keepers, victim)
             load.wait_acked(100)
             if not server.running:
                 assert server.returncode == 1, server.tail()
