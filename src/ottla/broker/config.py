@@ -260,6 +260,8 @@ class BrokerConfig:
             text = Path(file).read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"cannot be read: it is not UTF-8 ({error.reason} at byte {error.start})") from error
         return cls({**parse_properties(text), **settings}, insecure=insecure)
 
     def log_config(self, topic_config: Mapping[str, str]) -> LogConfig:

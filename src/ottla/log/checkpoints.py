@@ -130,11 +130,14 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
     data = read_if_there(path)
     if data is None:
         return None
-    properties = parse_properties(data.decode())
     try:
+        properties = parse_properties(data.decode())
         broker_id = properties.get("broker.id") or properties["node.id"]
         return MetaProperties(int(broker_id), properties["cluster.id"])
-    except (KeyError, ValueError) as error:
+    except KeyError as error:
+        missing = "broker.id" if error.args[0] == "node.id" else error.args[0]
+        raise CorruptionError(f"{path} cannot be read: it says no {missing}") from error
+    except ValueError as error:
         raise CorruptionError(f"{path} cannot be read: {error}") from error
 
 

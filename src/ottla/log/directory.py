@@ -40,6 +40,7 @@ from ottla.log.checkpoints import (
     MetaProperties,
     OffsetsFile,
     TopicPartition,
+    encode_topic_id,
     read_clean_shutdown,
     read_meta_properties,
     read_offsets,
@@ -51,7 +52,7 @@ from ottla.log.checkpoints import (
 from ottla.log.config import LogConfig
 from ottla.log.creation import PARTITION_METADATA, Creation, NewLog
 from ottla.log.errors import StorageError
-from ottla.log.files import FILE_MODE, Health, fsync_directory, remove_if_there
+from ottla.log.files import FILE_MODE, Health, fsync_directory, remove_if_there, write_whole
 from ottla.log.loader import Loading, Recovery, load_log
 from ottla.log.log import Log
 
@@ -238,6 +239,12 @@ class LogDirectory:
         self.logs[topic_partition] = self.future_logs.pop(topic_partition)
         self._checkpoint_cut()
         return log
+
+    def assign_topic_id(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        """A log of old has none, nor has one whose making was interrupted, and a later topic of its name is not to take it for its own."""
+        with self.health.guard(f"topic id of {topic_partition}"):
+            path = self.path / str(topic_partition) / PARTITION_METADATA
+            write_whole(path, encode_topic_id(topic_id), synced=False)
 
     def topic_id(self, topic_partition: TopicPartition) -> UUID | None:
         return read_topic_id(self.path / str(topic_partition) / PARTITION_METADATA)

@@ -349,6 +349,8 @@ class Replicas:
         else:
             made = directory.logs[key]
             made.update_high_watermark(self._high_watermarks.get(key, 0))
+            if topic_id is not None and directory.topic_id(key) is None:
+                directory.assign_topic_id(key, UUID(bytes=topic_id))
         made.on_damage = partial(self._damaged, where)
         partition = Partition(where, topic_id, made, self.broker_id, self._proposals)
         partition.min_insync_replicas = self._min_insync_for(where.topic)

@@ -102,6 +102,9 @@ def test_from_a_file_with_settings_that_come_before_it(tmp_path: Path) -> None:
     assert (made.num_partitions, made.log_dirs) == (7, [Path("/a"), Path("/b")])
     with pytest.raises(ConfigError, match="cannot be read"):
         BrokerConfig.from_file(str(tmp_path / "none"), {}, insecure=False)
+    (tmp_path / "latin1").write_bytes(b"broker.rack=M\xfcnchen")
+    with pytest.raises(ConfigError, match="it is not UTF-8"):
+        BrokerConfig.from_file(str(tmp_path / "latin1"), {}, insecure=False)
 
 
 def test_what_is_changed_for_one_broker_is_stronger_than_what_is_changed_for_all() -> None:

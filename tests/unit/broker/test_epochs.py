@@ -35,7 +35,7 @@ LEADER, FOLLOWER = 1, 2
 BOTH = (LEADER, FOLLOWER)
 EPOCH = 5
 LATEST, EARLIEST = -1, -2
-CONSUMER = -1
+CONSUMER, WHOEVER_ASKS = -1, -2
 
 Ask = Callable[[Asked, int], int]
 """A request that names an epoch; the error it is answered with."""
@@ -111,6 +111,10 @@ def latest_offset_for_a_follower(asked: Asked, epoch: int) -> int:
     return _listed(asked, epoch, LATEST, replica=FOLLOWER)
 
 
+def latest_offset_for_whoever_asks(asked: Asked, epoch: int) -> int:
+    return _listed(asked, epoch, LATEST, replica=WHOEVER_ASKS)
+
+
 def earliest_offset(asked: Asked, epoch: int) -> int:
     return _listed(asked, epoch, EARLIEST)
 
@@ -137,8 +141,12 @@ def end_of_an_epoch_for_a_follower(asked: Asked, epoch: int) -> int:
     return _epoch_end(asked, epoch, replica=FOLLOWER)
 
 
-ANY_REPLICA: list[Ask] = [consumer_fetch, consumer_fetch_that_tells_what_it_has_read]
-"""A consumer may read from a follower, too (KIP-392)."""
+ANY_REPLICA: list[Ask] = [
+    consumer_fetch,
+    consumer_fetch_that_tells_what_it_has_read,
+    latest_offset_for_whoever_asks,
+]
+"""A consumer may read from a follower, too (KIP-392), and a replica that is debugged tells of its own log."""
 LEADER_ONLY: list[Ask] = [
     consumer_fetch_by_name,
     follower_fetch,

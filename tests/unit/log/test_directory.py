@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from ottla.base.errors import ConfigError
+from ottla.base.errors import ConfigError, CorruptionError
 from ottla.log import LogDirectory, MetaProperties, TopicPartition
-from ottla.log.checkpoints import OffsetsFile, read_epochs, read_offsets
+from ottla.log.checkpoints import OffsetsFile, read_epochs, read_meta_properties, read_offsets
 from ottla.log.directory import RECOVERY_POINTS
 from tests.unit.log.logs import NOW_MS, SMALL, contents, numbered_batch
 from tests.unit.log.test_golden import GOLDEN
@@ -210,3 +210,13 @@ def test_a_checkpoint_that_could_not_be_written_is_written_the_next_time(tmp_pat
     folder.mkdir()
     file.collect({TP: 1})()
     assert read_offsets(folder / "offsets") == {TP: 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(b"cluster.id=c\n", "it says no broker.id"), (b"broker.id=1\n", "it says no cluster.id"), (b"\xff", "")],
+)
+def test_meta_properties_that_say_too_little_are_told_what_is_missing(tmp_path: Path, text: bytes, why: str) -> None:
+    (tmp_path / "meta.properties").write_bytes(text)
+    with pytest.raises(CorruptionError, match=f"meta.properties cannot be read: .*{why}"):
+        read_meta_properties(tmp_path / "meta.properties")

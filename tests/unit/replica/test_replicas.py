@@ -70,6 +70,22 @@ def test_a_led_partition_takes_records_and_has_them_after_a_restart(tmp_path: Pa
     again.stop()
 
 
+def test_a_log_without_a_topic_id_takes_that_of_the_first_topic_that_is_led(tmp_path: Path) -> None:
+    """As one is left whose making was interrupted: or a later topic of that name would take its records for its own."""
+    broker = Broker(tmp_path)
+    broker.obey(topic(FIRST))
+    broker.replicas.partition("t", 0).append(BATCH, acks=1, now_ms=NOW_MS)
+    (tmp_path / "t-0" / "partition.metadata").unlink()
+    broker.stop()
+    again = Broker(tmp_path)
+    again.obey(topic(FIRST, epoch=1))
+    again.stop()
+    later = Broker(tmp_path)
+    with pytest.raises(InconsistentTopicIdError):
+        later.obey(topic(SECOND))
+    later.stop()
+
+
 def test_a_log_of_another_topic_of_that_name_is_not_led_and_keeps_its_records(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.obey(topic(FIRST))

@@ -76,7 +76,9 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     try:
         partition = ctx.services.replicas.partition(name, wanted.partition_index)
-        if request.replica_id != _WHOEVER_ASKS:
+        if request.replica_id == _WHOEVER_ASKS:
+            partition.check_epoch(wanted.current_leader_epoch)
+        else:
             partition.check_leader(wanted.current_leader_epoch)
         timestamp, offset, epoch = _find(partition, wanted.timestamp, request)
     except OffsetNotAvailableError as error:
