@@ -114,9 +114,8 @@ class Node:
             await self._task
 
     def fail_disk(self) -> None:
-        """Its process lives on without; see ``BrokerServer``. Not before the controller has spoken of all that is on it."""
-        is_told = self._is_up and all(where in self.replicas for where in self.directory.logs)
-        if is_told and self.directory.health.failure is None:
+        """Its process lives on without; see ``BrokerServer``."""
+        if self._is_up and self.directory.health.failure is None:
             self.directory.fail()
             self.replicas.take_offline(cast("LogDirectory", self.directory))
             self.world.truth.seen["failed"] += 1

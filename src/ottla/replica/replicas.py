@@ -236,6 +236,8 @@ class Replicas:
             partition = self._forget(where)
             self._offline.add(where)
             self._let_go(partition)
+        # What this broker was not told of yet would be led from a dead disk.
+        self._offline.update((where.topic, where.partition) for where in directory.logs)
         self.moves.failed(directory)
 
     def give_up(self, where: TopicPartition, damage: CorruptionError, *, now_ms: int) -> bool:

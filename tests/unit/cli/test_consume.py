@@ -33,7 +33,7 @@ def cluster(ottla_cluster: Cluster) -> Cluster:
 
 def test_a_damaged_batch_is_not_shown_and_an_output_that_is_full_is_told_of(cluster: Cluster) -> None:
     full = ottla(cluster, "consume", "t", "-o", ":end", to="/dev/full")
-    assert (full.returncode, full.stderr) == (1, "ottla consume: [Errno 28] No space left on device\n")
+    assert (full.returncode, full.stderr) == (1, "ottla consume: No space left on device\n")
     (segment,) = cluster.folder.glob("broker-1/**/t-0/*.log")
     segment.write_bytes(segment.read_bytes().replace(VALUE, VALUE.upper()))
     for command in (("consume", "t", "-o", ":end"), ("cat", "-C", "-t", "t", "-e")):

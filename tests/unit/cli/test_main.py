@@ -142,7 +142,7 @@ def test_warnings_are_logged(ottla: Ottla) -> None:
 def test_every_setting_is_listed(ottla: Ottla) -> None:
     done = ottla.run("keeper", "--settings")
     assert done.returncode == 0
-    assert "tickTime=3000   (a whole number of at least 1)" in done.stdout
+    assert "initLimit=10   (a whole number of at least 1)" in done.stdout
     done = ottla.run("broker", "--settings")
     assert done.returncode == 0
     assert "num.partitions=1   (int)\n    Partitions of topics" in done.stdout
