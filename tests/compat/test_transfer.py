@@ -91,14 +91,16 @@ def test_what_goes_out_comes_in_again(cluster: Cluster, topic: str, tmp_path: Pa
 @pytest.mark.parametrize("cluster", [pytest.param(OURS, id="ottla")], indirect=True)
 def test_an_import_goes_on_where_it_was_broken_off(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     cluster.create(topic, config=KEPT)
-    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": 2}\nbroken\n{"a": 4}\n')
-    done = run(cluster, tmp_path, "import", topic, "rows.jsonl")
+    first, second = (tmp_path / f"{name}.jsonl" for name in ("first", "second"))
+    first.write_text('{"a": 1}\n{"a": 2}\n')
+    second.write_text("broken\n")
+    done = run(cluster, tmp_path, "import", topic, "first.jsonl", "second.jsonl")
     assert done.exit_code == 1
-    assert "rows.jsonl: line 3" in done.stderr
-    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": 2}\n{"a": 3}\n{"a": 4}\n')
-    (tmp_path / f".{topic}.import").write_text(json.dumps({str((tmp_path / "rows.jsonl").resolve()): 2}))
-    assert run(cluster, tmp_path, "import", topic, "rows.jsonl").stdout == "2 records from 1 files\n"
-    assert [row["_value"] for row in content(cluster, topic)] == ['{"a":3}', '{"a":4}']
+    assert "second.jsonl: line 1" in done.stderr
+    second.write_text('{"a": 3}\n')
+    first.write_text('{"a": 1}\n{"a": 2}\n{"a": 4}\n')
+    assert run(cluster, tmp_path, "import", topic, "first.jsonl", "second.jsonl").stdout == "2 records from 2 files\n"
+    assert [row["_value"] for row in content(cluster, topic)] == [f'{{"a":{number}}}' for number in (1, 2, 4, 3)]
 
 
 @pytest.mark.parametrize("cluster", [pytest.param(OURS, id="ottla")], indirect=True)

@@ -73,24 +73,36 @@ def command(
 
     if topic not in target.connect().cluster.topics and not allow_auto_topic_creation:
         raise missing_topic(topic, is_written=True)
-    state = importing.State(state_file or Path(f".{topic}.import"))
+    state = importing.State(state_file or Path(f".{topic}.import"), _topic_id(target, topic))
     state.save()  # where it cannot be noted how far it is, nothing is sent
     reading = importing.Reading(topic, key, keep_partitions, keep_times=not now)
     producer = target.producer(producing.settings(compression=compression, acks="all"))
-    sent = 0
+    count = 0
     for file in files:
-        rows = state.rows(file)
-        found = importing.records(file, form or importing.form_of(file), reading, skip=rows)
+        sent, noted = importing.Sent(), state.of(file)
+        found = importing.records(file, form or importing.form_of(file), reading, sent=sent, noted=noted)
         for step in importing.steps(found):
             outcome = producing.produce(producer, step)
             if outcome.failed or outcome.unknown:
                 why = f": {outcome.first_failures[0].reason}" if outcome.first_failures else ""
                 raise Failure(
-                    f"{file}: {outcome.failed + outcome.unknown} of {len(step)} rows behind row {rows} were not taken{why}"
+                    f"{file}: {outcome.failed + outcome.unknown} of {len(step)} rows behind row {sent.rows} were not taken{why}"
                 )
-            rows += len(step)
-            sent += len(step)
-            state.note(file, rows)
+            sent.add(step)
+            count += len(step)
+            state.note(file, sent)
             if not quiet:
-                click.echo(f"{file.name}  {rows} rows", err=True)
-    click.echo(f"{sent} records from {len(files)} files")
+                click.echo(f"{file.name}  {sent.rows} rows", err=True)
+        if not quiet and noted.rows and sent.rows == noted.rows:
+            click.echo(f"{file.name}  nothing is new: all of its {noted.rows} rows were sent before", err=True)
+    click.echo(f"{count} records from {len(files)} files")
+
+
+def _topic_id(target: Target, topic: str) -> str | None:
+    """None where brokers know none, or where the topic is made by what is sent."""
+    from ottla.scan.cluster import Cluster
+    from ottla.scan.settings import parse_settings
+
+    with Cluster(parse_settings(target.settings)) as cluster:
+        topic_id = cluster.identity(topic)[1] if cluster.partitions([topic]) else None
+    return None if topic_id is None else topic_id.hex()

@@ -131,11 +131,14 @@ class Segment:
             self.time_index.maybe_append(*largest)
         for index in (self.offset_index, self.time_index):
             index.trim()
+        self._trim()
+        self._forget_recent()
+
+    def _trim(self) -> None:
+        """Of a file that was preallocated, whatever the setting says by now: where it ends is known by its size alone."""
         if os.fstat(self.file.fd).st_size > self.size:
-            # It was preallocated, whatever the setting says by now, and where it ends is known by its size alone.
             os.ftruncate(self.file.fd, self.size)
             os.fsync(self.file.fd)
-        self._forget_recent()
 
     def configure(self, config: LogConfig) -> None:
         self._config = config

@@ -317,6 +317,7 @@ def torn_batches_stay(patch: pytest.MonkeyPatch) -> None:
         segment.size = size
 
     patch.setattr(Segment, "cut", cut)
+    patch.setattr(Segment, "_trim", _nothing)
 
 
 def torn_batches_are_built_upon(patch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,18 @@
 """Files into a topic, so that an import that was broken off goes on where it was.
 
 A file of records (with a column ``value``, as ``ottla export`` writes them) becomes those records again. Of any other, each row becomes
-a JSON object, and a column may be the key. How many rows of each file are acknowledged is written down beside the others in a
-small state file after every few thousand: what was sent behind that is sent again, so it is at least once. Rows are counted, so a file
-that was written anew since has others in their place, and is refused.
+a JSON object, and a column may be the key. How many rows of each file are acknowledged is written down in a small state file after
+every few thousand: what was sent behind that is sent again, so it is at least once. Rows are counted, and what they held is summed
+up, so a file that has others in their place by now is refused; one that grew, or was mended behind them, goes on. So is a state
+refused that is of another topic of that name.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -42,40 +44,64 @@ class Reading(NamedTuple):
     keep_times: bool = True
 
 
+class Sent:
+    """The rows of a file that were sent: how many, and a sum of what they held."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def add(self, found: Iterable[ClientRecord]) -> None:
+        for record in found:
+            self.rows += 1
+            for part in (record.key, record.value):
+                self._digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+class Noted(NamedTuple):
+    """What was written down of a file."""
+
+    rows: int = 0
+    digest: str = ""
+
+
+NOTHING = Noted()
+
+
 class State:
-    """How many rows of each file have arrived, and what the file was then: ``{"/data/users.csv": {"rows": 5000, "size": ..., "mtime_ns": ...}}``."""
+    """How far each file is, for one topic: ``{"topic": ID, "files": {"/data/users.csv": {"rows": 5000, "digest": ...}}}``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, topic_id: str | None = None) -> None:
         self._path = path
+        self._topic_id = topic_id
         try:
-            self._files: dict[str, dict[str, int]] = json.loads(path.read_text()) if path.exists() else {}
-        except ValueError as error:
+            found = json.loads(path.read_text()) if path.exists() else {}
+            self._files = {file: Noted(**noted) for file, noted in found.get("files", {}).items()}
+            known = found.get("topic")
+        except (ValueError, TypeError, AttributeError) as error:
             raise ImportFailedError(f"{path}: is not what ottla import wrote: {error}") from error
+        if known is not None and topic_id is not None and known != topic_id:
+            raise ImportFailedError(f"{path}: is of an earlier topic of that name; remove it to begin anew")
 
-    def rows(self, file: Path) -> int:
-        noted = self._files.get(str(file.resolve()), {"rows": 0})
-        if not noted.items() <= _noted(file, noted["rows"]).items():
-            raise ImportFailedError(
-                f"{file} was changed since {noted['rows']} rows of it were sent: remove {self._path} to send all of it again"
-            )
-        return noted["rows"]
+    def of(self, file: Path) -> Noted:
+        return self._files.get(str(file.resolve()), NOTHING)
 
-    def note(self, file: Path, rows: int) -> None:
-        self._files[str(file.resolve())] = _noted(file, rows)
+    def note(self, file: Path, sent: Sent) -> None:
+        self._files[str(file.resolve())] = Noted(sent.rows, sent.digest)
         self.save()
 
     def save(self) -> None:
         temporary = self._path.with_name(self._path.name + ".tmp")
+        files = {file: noted._asdict() for file, noted in self._files.items()}
         with temporary.open("w") as out:
-            json.dump(self._files, out)
+            json.dump({"topic": self._topic_id, "files": files}, out)
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(self._path)
-
-
-def _noted(file: Path, rows: int) -> dict[str, int]:
-    found = file.stat()
-    return {"rows": rows, "size": found.st_size, "mtime_ns": found.st_mtime_ns}
 
 
 def form_of(path: Path) -> str:
@@ -86,11 +112,21 @@ def form_of(path: Path) -> str:
     return form
 
 
-def records(path: Path, form: str, reading: Reading, *, skip: int = 0) -> Iterator[ClientRecord]:
-    """The records of a file, without the first ``skip``."""
+def records(
+    path: Path, form: str, reading: Reading, *, sent: Sent | None = None, noted: Noted = NOTHING
+) -> Iterator[ClientRecord]:
+    """The records of a file behind those that are noted, which ``sent`` takes up."""
     try:
         made = _lines(path, reading) if form == "jsonl" else _rows(path, form, reading)
-        yield from islice(made, skip, None)
+        if noted.rows:
+            sent = sent or Sent()
+            sent.add(islice(made, noted.rows))
+            if (sent.rows, sent.digest) != noted:
+                raise ImportFailedError(
+                    f"{path}: the {noted.rows} rows that were sent of it are not in it any more; "
+                    f"remove the state file to send all of it again"
+                )
+        yield from made
     except (pa.ArrowInvalid, OSError, RecordInputError) as error:
         raise ImportFailedError(f"{path}: {error}") from error
 
