@@ -3,7 +3,9 @@
     LogDirectory       one disk: lock, checkpoints, clean stops, partitions
       └── Log          one partition: append, read, roll, flush, truncate, retention
             ├── loader       opens it; recovery after a crash
-            ├── Segment      one file of batches, with OffsetIndex, TimeIndex, TransactionIndex
+            ├── LogSegments  the row of its segments: which holds an offset, what is read from there
+            │     └── Segment      one file of batches, with OffsetIndex, TimeIndex, TransactionIndex
+            │           └── Found  what was there when it was opened, and is believed once it was looked at
             ├── ProducerState   idempotence and transactions (replay: out of snapshots and batches)
             └── LeaderEpochCache   which epoch wrote what
     checkpoints        the small text files
