@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.metadata.ids import BrokerId, TopicPartition
@@ -29,36 +30,26 @@ def refused(answer: Answered) -> ErrorCode | None:
 
 def storage_errors(answer: Answered) -> list[TopicPartition]:
     """The replicas that a broker cannot lead or follow, since their disk failed."""
-    request, response = answer.request, answer.response
-    if not isinstance(request, LeaderAndIsrRequest) or not isinstance(response, LeaderAndIsrResponse):
-        return []
-    if response.error_code:
-        return []
-    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
-    return [
-        TopicPartition(names[topic.topic_id], partition.partition_index)
-        for topic in response.topics
-        if topic.topic_id in names
-        for partition in topic.partition_errors
-        if partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    ]
+    return [where for where, code in _led_or_followed(answer) if code == ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 def obeyed(answer: Answered) -> list[TopicPartition]:
     """The replicas that a broker leads or follows now as it was told."""
+    return [where for where, code in _led_or_followed(answer) if not code]
+
+
+def _led_or_followed(answer: Answered) -> Iterator[tuple[TopicPartition, int]]:
+    """What a broker said to each partition of a LeaderAndIsr that it did not refuse as a whole."""
     request, response = answer.request, answer.response
     if not isinstance(request, LeaderAndIsrRequest) or not isinstance(response, LeaderAndIsrResponse):
-        return []
+        return
     if response.error_code:
-        return []
+        return
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
-    return [
-        TopicPartition(names[topic.topic_id], partition.partition_index)
-        for topic in response.topics
-        if topic.topic_id in names
-        for partition in topic.partition_errors
-        if not partition.error_code
-    ]
+    for topic in response.topics:
+        if topic.topic_id in names:
+            for partition in topic.partition_errors:
+                yield TopicPartition(names[topic.topic_id], partition.partition_index), partition.error_code
 
 
 def deleted(answer: Answered) -> list[TopicPartition]:
