@@ -143,7 +143,9 @@ class Moves:
         move = self._moves[where]
         source = next(directory for directory in self._directories if key in directory.logs)
         move.finish(now_ms=now_ms)
-        partition.log = move.target.promote(key)
+        promoted = move.target.promote(key)
+        promoted.on_damage = partition.log.on_damage
+        partition.log = promoted
         del self._moves[where]
         with suppress(StorageError):  # it is offline then, and has said why; what is left there goes at the next start
             source.delete(key, now_ms=now_ms)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base.errors import ConfigError
+from ottla.base.errors import ConfigError, CorruptionError
 from ottla.log import LogDirectory, StorageError
 from ottla.log import TopicPartition as LogPartition
 from ottla.metadata.ids import BrokerId, TopicId, TopicPartition
@@ -118,6 +118,22 @@ def test_a_replica_moves_with_everything_that_is_known_of_it(tmp_path: Path) -> 
     with opened(tmp_path) as replicas:
         assert contents(replicas.partition(*WHERE).log) == everything
         assert [KEY in each.logs for each in replicas.directories] == [False, True]
+
+
+def test_damage_of_a_log_that_moved_is_heard_of_as_before(tmp_path: Path) -> None:
+    with opened(tmp_path) as replicas:
+        heard: list[TopicPartition] = []
+        replicas.on_damage = lambda where, _: heard.append(where)
+        fill(replicas, range(30))
+        moved(replicas)
+        log = replicas.partition(*WHERE).log
+        assert len(log.segments) > 1
+        with log.segments[0].file.path.open("r+b") as file:
+            file.seek(16)
+            file.write(b"\x09")  # no magic that there is
+        with pytest.raises(CorruptionError):
+            log.read(0, 1 << 20)
+        assert heard == [WHERE]
 
 
 def test_what_is_appended_meanwhile_comes_along(tmp_path: Path) -> None:
