@@ -110,7 +110,7 @@ class Log:
         self._last_flush_ms = now_ms
         self._doomed = Doomed()
         self._snapshot_offset = snapshot_offset
-        self._told = ""
+        self._told: set[str] = set()
         self.on_damage: Callable[[CorruptionError], object] | None = None
         """Hears of what is found to be damaged, once; it is at work here meanwhile, so nothing may be changed then."""
         # Since the log was opened, for the metrics.
@@ -273,8 +273,8 @@ class Log:
     def _tell_of(self, damage: CorruptionError) -> None:
         """Once, however often it is asked for."""
         told = str(damage)
-        if told != self._told:
-            self._told = told
+        if told not in self._told:
+            self._told.add(told)
             logger.error("%s: %s", self.topic_partition, told)
             if self.on_damage is not None:
                 self.on_damage(damage)

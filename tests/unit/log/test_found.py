@@ -65,12 +65,13 @@ def test_a_damaged_batch_is_served_to_nobody_and_those_around_it_are(folder: Pat
 
 
 def test_damage_is_told_of_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    damage_value(folder, 7)
+    for batch in (7, 12):
+        damage_value(folder, batch)
     log = reopened(folder)
-    for _ in range(3):
+    for offset in (21, 36) * 3:
         with pytest.raises(CorruptionError):
-            log.read(21, 1 << 20)
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+            log.read(offset, 1 << 20)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     assert segment_file(folder).name in caplog.text
 
 
