@@ -7,8 +7,9 @@ many transactions.
 Syncs run in a thread, so that a slow disk delays writes and nothing else. Where a sync takes less than the switch to a
 thread and back is worth, and has done so for a while, it runs on the loop instead; the first slow one ends that. What
 is large goes to the thread in any case: a multi of a mebibyte holds the loop while it is prepared and while it is applied,
-and between the two the other clients are heard. Only one sync is under way at a time, and reports come in order. A truncation or an installation makes everything durable
-itself and then counts up the *generation*, so that no report of an older one is ever believed.
+and between the two the other clients are heard. Only one sync is under way at a time, and reports come in order. A
+truncation or an installation makes everything durable itself and then counts up the *generation*, so that no report of
+an older one is ever believed.
 
 Snapshots are taken on the loop in slices of a few milliseconds, between which transactions go on; the file is written
 by the loop's executor.

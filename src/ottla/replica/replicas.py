@@ -8,7 +8,8 @@ A log that was found damaged never leads: its partition is answered with a stora
 until another broker leads. Then the damaged log is set aside, and what it held is fetched again. If it is found while the log is
 used, that holds only where others have it in sync; a last one goes on to serve what is sound of it.
 The partitions of a log directory that failed are answered so until a restart.
-A log that belongs to an earlier topic of the same name is deleted: its records are not this topic's.
+A log that belongs to another topic of the same name is not led, for nobody else might have its records, and is set aside where
+another broker leads.
 """
 
 from __future__ import annotations
