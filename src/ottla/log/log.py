@@ -11,7 +11,8 @@ bisection, the index of one segment, and a scan over a few headers.
 *Append.* The leader validates a batch and gives it its offsets; a follower takes batches as the leader has them. Either
 way it is one write for a call. The order of the acts is: refuse what is to be refused, roll, note a new leader epoch, write,
 and only then believe: producer state, transactions, ``log_end_offset``. If the write fails, the segment is cut back, nothing
-was believed, and the directory is offline.
+was believed, and the directory is offline. A leader that has several batches to append at once (``later``) believes them before
+it writes them in one call; nobody may look before ``finish_append``, and if that fails, what was believed goes with the directory.
 
 *Read.* Fetches find batches by their headers and serve the bytes behind them unopened: what this process has written itself is
 not looked at again, and what was in a file when it was opened is checked when it is read first (``found``). Damage is
@@ -165,11 +166,18 @@ class Log:
     # ------------------------------------------------------------------ append
 
     def append_as_leader(
-        self, data: bytes | Vetted, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        data: bytes | Vetted,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        later: bool = False,
     ) -> AppendInfo:
         """Validate one batch, unless ``vet`` has done so, and append it with the next offsets.
 
-        Raises what ``validate`` and the producer state refuse it with; then nothing has changed.
+        Raises what ``validate`` and the producer state refuse it with; then nothing has changed. ``later``: others follow
+        at once, and ``finish_append`` behind the last writes all of them.
         """
         self._health.check()
         validated = validate(
@@ -190,11 +198,20 @@ class Log:
                         duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
                     )
             self.producers.check(header, marker, from_client=origin is AppendOrigin.CLIENT)
-        self._append(validated.parts, [header], [marker], header.size, now_ms=now_ms)
+        self._append(validated.parts, [header], [marker], header.size, now_ms=now_ms, later=later)
         self.bytes_in += header.size
         self.records_in += header.record_count
         append_time = now_ms if header.attributes & LOG_APPEND_TIME_FLAG else NO_TIMESTAMP
         return AppendInfo(header.base_offset, header.last_offset, append_time, self.log_start_offset)
+
+    def finish_append(self, *, now_ms: int) -> None:
+        """Write the batches that were appended to be written later. Raises StorageError: then none of them counts."""
+        self._health.check()
+        try:
+            self._segments.row[-1].write()
+        except OSError as error:
+            raise self._health.failed(f"append to {self.topic_partition}", error) from error
+        self._flush_if_full(now_ms=now_ms)
 
     def append_as_follower(self, data: bytes, *, now_ms: int) -> AppendInfo | None:
         """Append batches as the leader has them; None if there is no whole one."""
@@ -230,6 +247,7 @@ class Log:
         size: int,
         *,
         now_ms: int,
+        later: bool = False,
     ) -> None:
         if size > self._config.segment_bytes:
             raise RecordListTooLargeError(f"{size} bytes do not fit into a segment of {self._config.segment_bytes}")
@@ -240,20 +258,23 @@ class Log:
         try:
             if not self._segments.tail_is_known:
                 self._segments.check_tail(self.log_end_offset)
-            if self._segments.row[-1].should_roll(
+            active = self._segments.row[-1]
+            if active.should_roll(
                 size,
                 max_timestamp=max_timestamp,
                 last_offset=last.last_offset,
                 now_ms=now_ms,
                 jitter_ms=self._jitter_ms,
             ):
-                self._roll(first.base_offset, now_ms=now_ms)
+                active = self._roll(first.base_offset, now_ms=now_ms)
             for header in headers:
                 if header.partition_leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             if self.epochs.is_ahead:
                 self.epochs.write()
-            self._segments.row[-1].append(parts, headers)
+            active.append(parts, headers)
+            if not later or active.size == size:  # the first of a file is looked up in it
+                active.write()
             for header, marker in zip(headers, markers, strict=True):
                 self._believe(header, marker)
         except CorruptionError as error:
@@ -262,8 +283,13 @@ class Log:
         except OSError as error:
             raise self._health.failed(f"append to {self.topic_partition}", error) from error
         self.log_end_offset = last.next_offset
+        if not later:
+            self._flush_if_full(now_ms=now_ms)
+
+    def _flush_if_full(self, *, now_ms: int) -> None:
+        """Before anybody is told that it is there."""
         if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
-            self.flush(now_ms=now_ms)  # before anybody is told that it is there
+            self.flush(now_ms=now_ms)
 
     def _believe(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
         completed = self.producers.replay(header, marker)
@@ -365,6 +391,7 @@ class Log:
         base_offset = max(expected_offset, self.log_end_offset)
         if self.active.size == 0 and self.active.base_offset == base_offset:
             return self.active
+        self.active.write()
         self.active.seal()
         self.producers.map_end_offset = base_offset
         self.take_snapshot(synced=False)

@@ -28,7 +28,7 @@ from ottla.log.found import Found
 from ottla.log.index import OffsetIndex, TimeIndex, TimestampOffset
 from ottla.log.txnindex import TransactionIndex
 from ottla.records import BatchHeader
-from ottla.records.batch import HEADER_BYTES, NO_TIMESTAMP
+from ottla.records.batch import COPIED_BYTES_MAX, HEADER_BYTES, NO_TIMESTAMP
 from ottla.records.legacy import first_offset, header_at
 
 LOG_SUFFIX: Final = ".log"
@@ -91,6 +91,9 @@ class Segment:
         self._first_timestamp = NO_TIMESTAMP
         self._created_ms = 0
         self._bytes_since_index = 0
+        self._unwritten: list[bytes | memoryview] = []
+        """The last of the batches, which the file lacks."""
+        self._unwritten_bytes = 0
         self._recent: dict[int, tuple[int, BatchHeader]] = {}
         self._less_recent: dict[int, tuple[int, BatchHeader]] = {}
         self._read_next: dict[int, int] = {}
@@ -165,13 +168,23 @@ class Segment:
         return self._first_timestamp
 
     def append(self, parts: Sequence[bytes | memoryview], headers: Iterable[BatchHeader]) -> None:
-        """Write ``parts``, the batches of ``headers``, in one call. On an ``OSError`` the segment ends where it did."""
-        start = end = self.size
+        """Take ``parts``, the batches of ``headers``, behind what is there; in the file they are after ``write``."""
+        self._unwritten += parts
+        for header in headers:
+            self._note(self.size, header)
+            self.size += header.size
+            self._unwritten_bytes += header.size
+
+    def write(self) -> None:
+        """Bring into the file what was appended, in one call. On an ``OSError`` the segment ends where it did before."""
+        if not self._unwritten:
+            return
+        size, parts = self._unwritten_bytes, self._unwritten
+        start = self.size - size
+        self._unwritten, self._unwritten_bytes = [], 0
         try:
-            self.size += write_at(self.file.fd, parts, end)
-            for header in headers:
-                self._note(end, header)
-                end += header.size
+            # A copy of a few small ones costs less than a vector of them.
+            write_at(self.file.fd, (b"".join(parts),) if size <= COPIED_BYTES_MAX else parts, start)
         except OSError:
             self.size = start
             with suppress(OSError):

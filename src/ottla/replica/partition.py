@@ -153,14 +153,32 @@ class Partition:
             raise UnknownLeaderEpochError(f"{self.where}: epoch {epoch} is not known here, this is {self.leader_epoch}")
 
     def append(
-        self, data: bytes | Vetted, *, acks: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        data: bytes | Vetted,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        later: bool = False,
     ) -> AppendInfo:
+        """``later``: others follow at once, and only ``finish_append`` writes them and tells those who wait."""
         self.check_leader()
         if acks == ALL and self.is_under_min_isr:
             raise NotEnoughReplicasError(
                 f"{self.where}: {len(self.isr)} in sync, {self.min_insync_replicas} are needed"
             )
-        info = self.log.append_as_leader(data, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        epoch = self.leader_epoch
+        info = self.log.append_as_leader(data, leader_epoch=epoch, now_ms=now_ms, origin=origin, later=later)
+        if not later:
+            self._appended()
+        return info
+
+    def finish_append(self, *, now_ms: int) -> None:
+        """See ``Log.finish_append``."""
+        self.log.finish_append(now_ms=now_ms)
+        self._appended()
+
+    def _appended(self) -> None:
         if self._is_alone:
             self.log.update_high_watermark(self.log.log_end_offset)
             if self._waiting:
@@ -169,7 +187,6 @@ class Partition:
             for watch in self._watches:
                 watch(True)
             self._advance()
-        return info
 
     @property
     def is_under_min_isr(self) -> bool:

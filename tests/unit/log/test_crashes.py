@@ -244,6 +244,71 @@ def test_a_disk_that_refuses(stored: Path, tmp_path: Path, code: int, caplog: py
         shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("power", [False, True])
+def test_several_batches_that_are_written_in_one_call(stored: Path, tmp_path: Path, *, power: bool) -> None:
+    """Over two rolls, ended anywhere: whole batches are there, in order and without a gap, and all that was acknowledged."""
+    batches = [numbered_batch(number) for number in range(20, 40)]
+    acked: list[int] = []
+
+    def action(directory: LogDirectory) -> None:
+        acked.clear()
+        log = directory.logs[TP]
+        for number in range(0, len(batches), 5):
+            for each in batches[number : number + 5]:
+                log.append_as_leader(each, leader_epoch=9, now_ms=NOW_MS, later=True)
+            log.finish_append(now_ms=NOW_MS)
+            log.flush(now_ms=NOW_MS)
+            acked.extend(range(number, number + 5))
+
+    def check(recovered: Log) -> None:
+        found = [record.value for record in contents(recovered, 60)]
+        sent = [record.value for each in batches for record in read_batch(each)]
+        assert found == sent[: len(found)]
+        assert len(found) % 3 == 0
+        assert len(found) >= 3 * len(acked)
+        check_indexes(recovered)
+
+    assert crash_everywhere(stored, tmp_path, action, check, power=power) > 10
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_refuses_several_batches_at_once(stored: Path, tmp_path: Path, code: int) -> None:
+    """None of them counts, none is there in part, and a restart goes on where the last one that is whole ended."""
+    for call in count():
+        folder = Path(shutil.copytree(stored, tmp_path / f"copy-{call}"))
+        directory = opened(folder)
+        log = directory.logs[TP]
+        done = contents(log)
+        finished = False
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            suppress(StorageError),
+            failing_at(call, patch, OSError(code, "injected")) as has_refused,
+        ):
+            for number in range(20, 26):
+                log.append_as_leader(numbered_batch(number), leader_epoch=9, now_ms=NOW_MS, later=True)
+            log.finish_append(now_ms=NOW_MS)
+            assert not has_refused(), "the disk refused, and nobody was told"
+            finished = True
+        if not finished:
+            with pytest.raises(StorageError):
+                log.finish_append(now_ms=NOW_MS)
+            with pytest.raises(StorageError):
+                log.read(0, 100)
+        directory.close(now_ms=NOW_MS)
+        again = opened(folder)
+        assert again.was_clean == finished
+        recovered = again.logs[TP]
+        found = contents(recovered)
+        sent = [record.value for number in range(20, 26) for record in read_batch(numbered_batch(number))]
+        assert found[: len(done)] == done
+        assert [record.value for record in found[len(done) :]] == sent[: len(found) - len(done)]
+        check_indexes(recovered)
+        again.abandon()
+        if finished:
+            break
+
+
 @pytest.mark.parametrize("call", range(4))
 def test_a_disk_that_was_full_for_a_moment(stored: Path, tmp_path: Path, call: int) -> None:
     """Nobody is told that there is room again: whatever is acknowledged behind that is there all the same."""

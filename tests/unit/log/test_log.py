@@ -37,6 +37,44 @@ def test_offsets_follow_each_other(log: Log) -> None:
     check_indexes(log)
 
 
+def test_batches_that_are_written_together_lie_there_as_if_one_by_one(tmp_path: Path) -> None:
+    one, _ = open_log(tmp_path / "a-0")
+    other, _ = open_log(tmp_path / "b-0")
+    for start in range(0, 60, 6):
+        batches, epoch = [numbered_batch(number, 2) for number in range(start, start + 6)], start // 20
+        infos = [one.append_as_leader(each, leader_epoch=epoch, now_ms=NOW_MS) for each in batches]
+        told = [other.append_as_leader(each, leader_epoch=epoch, now_ms=NOW_MS, later=True) for each in batches]
+        other.finish_append(now_ms=NOW_MS)
+        assert [info.first_offset for info in told] == [info.first_offset for info in infos]
+        assert contents(other) == contents(one)
+        check_indexes(other)
+    assert len(other.segments) > 3
+    for log in (one, other):
+        log.close(now_ms=NOW_MS)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a-0", "b-0")]
+    assert files[0] == files[1]
+
+
+def test_nothing_of_what_is_written_later_is_in_the_file_before(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path / "t-0", LogConfig())
+    fill(log, 1)
+    size = log.active.file.path.stat().st_size
+    for number in range(1, 4):
+        log.append_as_leader(numbered_batch(number), leader_epoch=0, now_ms=NOW_MS, later=True)
+    assert log.active.file.path.stat().st_size == size
+    log.finish_append(now_ms=NOW_MS)
+    assert log.active.file.path.stat().st_size == log.size == 4 * size
+
+
+def test_what_makes_them_enough_for_a_flush_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path / "t-0", LogConfig(flush_messages=5))
+    for number in range(3):
+        log.append_as_leader(numbered_batch(number), leader_epoch=0, now_ms=NOW_MS, later=True)
+    assert log.recovery_point == 0
+    log.finish_append(now_ms=NOW_MS)
+    assert log.recovery_point == log.log_end_offset == 9
+
+
 def test_only_the_batches_are_held_open(tmp_path: Path) -> None:
     """Ten thousand partitions fit into as many descriptors as brokers are commonly given, and not into three times as many."""
     folder, config = tmp_path / "t-0", LogConfig(index_interval_bytes=1)

@@ -189,6 +189,7 @@ class _Round:
 
     def _write(self, new: Segment, parts: list[bytes | memoryview], headers: list[BatchHeader], size: int) -> None:
         new.append([b"".join(parts)], headers)
+        new.write()
         self._written += size
         self._pace.spend(size)
 
