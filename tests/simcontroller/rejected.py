@@ -109,10 +109,10 @@ def in_sync_are_counted_at_the_append_only(patch: Patch) -> None:
     """L10: who leaves between the append and the acknowledgement is not missed."""
     append = Partition.append
 
-    def checked(self: Partition, data: bytes | Vetted, *, acks: int, now_ms: int) -> AppendInfo:
+    def checked(self: Partition, data: bytes | Vetted, *, acks: int, now_ms: int, later: bool = False) -> AppendInfo:
         if acks == ALL and len(self.isr) < min(self.min_insync_replicas, len(self.replicas)):
             raise NotEnoughReplicasError(f"{self.where}: {len(self.isr)} in sync")
-        return append(self, data, acks=acks, now_ms=now_ms)
+        return append(self, data, acks=acks, now_ms=now_ms, later=later)
 
     patch.setattr(Partition, "append", checked)
     patch.setattr(Partition, "is_under_min_isr", False)

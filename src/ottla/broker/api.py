@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.base.errors import RemoteProtocolError
 from ottla.base.scope import TaskScope
 from ottla.wire import ApiKey, Message
 
@@ -129,6 +130,8 @@ async def _unfailing(deed: Coroutine[Any, Any, Answer], name: str) -> Answer:
 
 Answer = Message | Parked | None
 Handle = Callable[["Context", Any], Answer]
+Together = Callable[["Context", list[Any]], list[Answer | RemoteProtocolError]]
+"""Answers to the first of several requests that came in one go, at least one. An error ends the connection in its turn."""
 
 
 class Handler(NamedTuple):
@@ -138,3 +141,5 @@ class Handler(NamedTuple):
     handle: Handle
     operation: Operation
     resource: Resource
+    together: Together | None = None
+    """Where requests are better handled with those that came behind them."""

@@ -17,14 +17,14 @@ import asyncio
 import logging
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.broker.api import Answer, Parked
+from ottla.broker.api import Answer, Parked, Together
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route, UnsupportedVersionError
 from ottla.net import Connection
-from ottla.wire import ApiKey, EncodeError, Message, Part, in_memory, parse_request_header
+from ottla.wire import ApiKey, DecodeError, EncodeError, Message, Part, in_memory, parse_request_header
 from ottla.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ BETWEEN_BROKERS: Final = frozenset(
     )
 )
 """What no quota holds for."""
+TOGETHER_MAX: Final = 16
+"""Requests that are handled in one go,"""
+TOGETHER_BYTES_MAX: Final = NAMES_BYTES_MAX
+"""and what all of them may take."""
+_UNFORESEEN: Final = "closing %s:%d: its request %d could not be handled"
 _UNTIMED: Final = 63
 """Of so many requests that follow each other no time is taken."""
 PRODUCE_FROM: Final = 3
@@ -175,19 +180,74 @@ class KafkaConnection(Connection):
             if began_s:
                 self._bill(context, route, correlation_id, answer, len(frame), began_s)
                 return
-            if answer is None:
-                return
-            if not self._waiting and not isinstance(answer, Parked):
-                self._send(route.frame(answer, correlation_id))
-                return
+            if answer is not None:
+                self._give(route, correlation_id, answer)
         except RemoteProtocolError:
             raise
         except Exception:
             # A request nobody foresaw costs its sender the connection, and no one else anything.
-            log.exception("closing %s:%d: its request %d could not be handled", *self.peer, key)
+            log.exception(_UNFORESEEN, *self.peer, key)
             self.abort()
-            return
-        self._park(_Waiting(route, correlation_id), answer)
+
+    def received_some(self, frames: list[bytes], at: int) -> int:
+        route = self._route
+        if route is not None and route.together is not None and at + 1 < len(frames) and not self._quotas.is_on:
+            taken = self._received_together(route, route.together, frames, at)
+            if taken:
+                return taken
+        self.received(frames[at])
+        return 1
+
+    def _received_together(self, route: Route, together: Together, frames: list[bytes], at: int) -> int:
+        """How many were handled; none if there are not two that belong together."""
+        context = self._context
+        assert context is not None
+        requests, correlation_ids = self._alike(context, route, frames, at)
+        if len(requests) < 2:
+            return 0
+        taken = 0
+        try:
+            for answer in together(context, requests):
+                if isinstance(answer, RemoteProtocolError):
+                    raise answer
+                route.count += 1
+                correlation_id = correlation_ids[taken]
+                taken += 1
+                if answer is not None:
+                    self._give(route, correlation_id, answer)
+        except RemoteProtocolError:
+            raise
+        except Exception:
+            log.exception(_UNFORESEEN, *self.peer, route.key)
+            self.abort()
+        return max(taken, 1)
+
+    def _alike(self, context: Context, route: Route, frames: list[bytes], at: int) -> tuple[list[Any], list[int]]:
+        """The requests from ``at`` on that differ in what they carry only, and need no time taken."""
+        requests: list[Any] = []
+        correlation_ids: list[int] = []
+        left = TOGETHER_BYTES_MAX
+        most = min(TOGETHER_MAX, WAITING_MAX - len(self._waiting))
+        for number in range(at, min(len(frames), at + most)):
+            frame = frames[number]
+            left -= len(frame)
+            if left < 0 or (route.count + len(requests) + 1) & _UNTIMED == 1:
+                break
+            try:
+                key, version, correlation_id, client_id, pos = parse_request_header(frame)
+                if key != route.key or version != route.version or client_id != context.client_id:
+                    break
+                requests.append(route.decode(frame, pos))
+            except DecodeError:
+                break  # its turn comes
+            correlation_ids.append(correlation_id)
+        return requests, correlation_ids
+
+    def _give(self, route: Route, correlation_id: int, answer: Message | Parked) -> None:
+        if not self._waiting and not isinstance(answer, Parked):
+            self._send(route.frame(answer, correlation_id))
+        else:
+            self._park(_Waiting(route, correlation_id), answer)
 
     def _park(self, waiting: _Waiting, answer: Message | Parked) -> None:
         self._waiting.append(waiting)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.broker.api import Handle, Handler
+from ottla.broker.api import Handle, Handler, Together
 from ottla.broker.tallies import Framer, Tallies
 from ottla.wire import APIS, ApiKey, decoder, offers, response_framer
 from ottla.wire.table import Versions
@@ -22,7 +22,7 @@ from ottla.wire.table import Versions
 class Route:
     """What to do with the requests of one API in one version. A class and no tuple: every request passes by here."""
 
-    __slots__ = ("count", "decode", "frame", "handle", "key", "times", "version")
+    __slots__ = ("count", "decode", "frame", "handle", "key", "times", "together", "version")
 
     def __init__(self, handler: Handler, version: int, tallies: Tallies) -> None:
         api = APIS[handler.key]
@@ -32,6 +32,7 @@ class Route:
         """Requests so far, for the metrics."""
         self.decode: Callable[..., Any] = decoder(api.request, version)
         self.handle: Handle = handler.handle
+        self.together: Together | None = handler.together
         self.frame: Framer = tallies.counting(handler.key, response_framer(api.response, version))
         self.times = tallies.times[self.key]
 

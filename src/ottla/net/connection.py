@@ -91,6 +91,11 @@ class Connection(asyncio.Protocol):
         """One whole frame, without its length."""
         raise NotImplementedError
 
+    def received_some(self, frames: list[bytes], at: int) -> int:
+        """Of ``frames``, the one at ``at``, and those behind it that are better taken with it; how many."""
+        self.received(frames[at])
+        return 1
+
     def ended(self, error: Exception | None) -> None:
         """The connection is gone, whoever ended it. Called once, and only after ``opened``."""
 
@@ -264,11 +269,10 @@ class Connection(asyncio.Protocol):
         self._file_bytes = 0
         taken = 0
         try:
-            for frame in frames:
+            while taken < len(frames):
                 if self._closing:
                     return
-                taken += 1
-                self.received(frame)
+                taken += self.received_some(frames, taken)
                 if self._out_bytes + self._file_bytes > BYTES_PER_TURN or self._on_hold:
                     break
         except RemoteProtocolError as e:

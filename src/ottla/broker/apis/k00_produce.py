@@ -7,6 +7,9 @@ acks -1    answered when every replica in sync has them, or when the time is up
 A batch that takes long to judge is judged in another thread; what its client sends behind it waits, so that nothing of one
 client overtakes.
 
+Of requests that came in one go, the batches for a partition are written in one call, and only then is anybody told: five of
+16 KB take 23 µs so, and 37 one by one.
+
 There are no transactions yet, so whoever reads what is committed would wait for the end of one for ever. A transactional
 batch is refused as Kafka refuses it from a producer that has begun no transaction.
 """
@@ -69,33 +72,77 @@ class _Laborious(NamedTuple):
     response: PartitionProduceResponse
 
 
-class _Written:
-    """One partition's records, appended and not yet on every replica in sync."""
+class _Taken:
+    """One partition's records that its log has taken; they may be written later, and not be on every replica in sync yet."""
 
-    __slots__ = ("end_offset", "partition", "response")
+    __slots__ = ("end_offset", "partition", "response", "size")
 
-    def __init__(self, partition: Partition, end_offset: int, response: PartitionProduceResponse) -> None:
+    def __init__(self, partition: Partition, end_offset: int, size: int, response: PartitionProduceResponse) -> None:
         self.partition = partition
         self.end_offset = end_offset
+        self.size = size
         self.response = response
+
+    @property
+    def is_waited_for(self) -> bool:
+        return not self.response.error_code and not self.partition.is_replicated(self.end_offset)
 
 
 class _Appending:
     """What a produce has come to so far."""
 
-    __slots__ = ("failed", "laborious", "response", "waiting")
+    __slots__ = ("failed", "laborious", "response", "taken", "unwritten")
 
-    def __init__(self) -> None:
+    def __init__(self, unwritten: dict[Partition, None] | None = None) -> None:
         self.response = ProduceResponse()
-        self.waiting: list[_Written] = []
+        self.unwritten = unwritten
+        """Which logs have something to write, for this one and for those that came with it; None if each batch is written at once."""
+        self.taken: list[_Taken] = []
         self.laborious: list[_Laborious] = []
         self.failed = False
 
 
 def handle(ctx: Context, request: ProduceRequest) -> Answer:
+    appending = _Appending()
+    answer = _begin(ctx, request, appending)
+    return _answer(ctx, request, appending) if answer is None else answer
+
+
+def together(ctx: Context, requests: list[ProduceRequest]) -> list[Answer | RemoteProtocolError]:
+    """As many as can be told of now: what comes behind a batch that takes long has to wait for it."""
+    unwritten: dict[Partition, None] = {}
+    begun: list[_Appending] = []
+    answers: list[Answer | RemoteProtocolError] = []
+    last: Answer | RemoteProtocolError = None
+    try:
+        for request in requests:
+            appending = _Appending(unwritten)
+            try:
+                last = _begin(ctx, request, appending)
+            except RemoteProtocolError as error:
+                last = error
+            if last is not None:
+                break
+            begun.append(appending)
+            if appending.laborious or (appending.failed and request.acks == 0):
+                break
+    finally:
+        _write(ctx, unwritten, begun)
+    for request, appending in zip(requests, begun, strict=False):
+        try:
+            answers.append(_answer(ctx, request, appending))
+        except RemoteProtocolError as error:
+            answers.append(error)
+            return answers
+    if last is not None:
+        answers.append(last)
+    return answers
+
+
+def _begin(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answer:
+    """Append what is to be appended. An answer that has nothing to do with what came of it is given at once."""
     if ctx.version < _FLOOR:
         raise RemoteProtocolError(f"Produce version {ctx.version}")
-    appending = _Appending()
     named = 0
     for topic in request.topic_data:
         named += 1 + len(topic.partition_data)
@@ -103,14 +150,26 @@ def handle(ctx: Context, request: ProduceRequest) -> Answer:
         return _unauthorized(ctx, request)
     topics = request.topic_data if named == _ONE_PARTITION else _distinct(request.topic_data)
     if named > AT_ONCE_MAX:
+        appending.unwritten = None
         return _gradually(ctx, request, topics, named, appending)
     for topic in topics:
         partitions = _topic_response(topic, appending)
         for data in topic.partition_data:
             partitions.append(_append(ctx, topic.name, topic.topic_id, data, request.acks, appending))
-    if request.acks == 0 and appending.failed and not appending.laborious:
-        raise RemoteProtocolError("a produce without acknowledgement failed")
-    return _answer(ctx, request, appending)
+    return None
+
+
+def _write(ctx: Context, unwritten: dict[Partition, None], begun: list[_Appending]) -> None:
+    """What the disk does not take counts for none of those who sent it."""
+    for partition in unwritten:
+        try:
+            partition.finish_append(now_ms=ctx.services.clock.wall_ms())
+        except Error as error:
+            for appending in begun:
+                for each in appending.taken:
+                    if each.partition is partition:
+                        _refuse(ctx, partition.where.topic, each.response, error, partition, each.size)
+                        appending.failed = True
 
 
 def _distinct(topics: list[TopicProduceData]) -> list[TopicProduceData]:
@@ -171,7 +230,7 @@ def _gradually(
                 yield
             yield
 
-    return gradually(ctx, named, append, lambda: _answer(ctx, request, appending))
+    return gradually(ctx, named, append, lambda: _appended_all(ctx, request, appending))
 
 
 def _topic_response(topic: TopicProduceData, appending: _Appending) -> list[PartitionProduceResponse]:
@@ -183,12 +242,20 @@ def _topic_response(topic: TopicProduceData, appending: _Appending) -> list[Part
 
 
 def _answer(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answer:
+    if request.acks == 0 and appending.failed and not appending.laborious:
+        raise RemoteProtocolError("a produce without acknowledgement failed")
+    return _appended_all(ctx, request, appending)
+
+
+def _appended_all(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answer:
     if appending.laborious:
         return _Vetting(ctx, request, appending).parked
     if request.acks == 0:
         return None
-    if appending.waiting:
-        return _Replicating(ctx, request.timeout_ms, appending.waiting, appending.response).parked
+    if request.acks == ALL:
+        waiting = [each for each in appending.taken if each.is_waited_for]
+        if waiting:
+            return _Replicating(ctx, request.timeout_ms, waiting, appending.response).parked
     return appending.response
 
 
@@ -218,7 +285,8 @@ def _appended(
         if partition.is_internal and ctx.client_id != _ADMIN:
             return _answered(ctx, name, data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         try:
-            info = partition.append(records, acks=acks, now_ms=services.clock.wall_ms())
+            later = appending.unwritten is not None
+            info = partition.append(records, acks=acks, now_ms=services.clock.wall_ms(), later=later)
         except LaboriousError:
             response = PartitionProduceResponse(index=data.index, base_offset=-1)
             appending.laborious.append(_Laborious(partition, name, records, response))
@@ -231,8 +299,10 @@ def _appended(
         log_append_time_ms=info.log_append_time,
         log_start_offset=info.log_start_offset,
     )
-    if acks == ALL and not partition.is_replicated(info.last_offset + 1):
-        appending.waiting.append(_Written(partition, info.last_offset + 1, response))
+    if appending.unwritten is not None:
+        appending.unwritten[partition] = None
+    if appending.unwritten is not None or acks == ALL:
+        appending.taken.append(_Taken(partition, info.last_offset + 1, len(records), response))
     return response
 
 
@@ -279,6 +349,17 @@ def _refused(
     return response
 
 
+def _refuse(
+    ctx: Context, name: str, response: PartitionProduceResponse, error: Error, partition: Partition, size: int
+) -> None:
+    """What is to be answered for a partition is not what it was to be."""
+    refused = _refused(ctx, name, response.index, error, partition, size)
+    response.base_offset, response.log_append_time_ms = refused.base_offset, refused.log_append_time_ms
+    response.error_code, response.error_message = refused.error_code, refused.error_message
+    response.record_errors, response.current_leader = refused.record_errors, refused.current_leader
+    response.log_start_offset = refused.log_start_offset
+
+
 class _Vetting:
     """A produce with batches that are judged in another thread before they are appended."""
 
@@ -286,7 +367,7 @@ class _Vetting:
         self.parked = Parked(holds=True)
         self._ctx = ctx
         self._request = request
-        self._waiting = appending.waiting
+        self._taken = appending.taken
         self._response = appending.response
         ctx.services.scope.spawn(self._work(appending.laborious), name="judging a batch")
 
@@ -295,8 +376,10 @@ class _Vetting:
             await self._append(each)
         if self._request.acks == 0:
             self.parked.complete(None)
-        elif self._waiting:
-            replicating = _Replicating(self._ctx, self._request.timeout_ms, self._waiting, self._response)
+            return
+        waiting = [each for each in self._taken if each.is_waited_for] if self._request.acks == ALL else []
+        if waiting:
+            replicating = _Replicating(self._ctx, self._request.timeout_ms, waiting, self._response)
             replicating.parked.when_complete(self.parked.complete)
         else:
             self.parked.complete(self._response)
@@ -308,21 +391,18 @@ class _Vetting:
             vetted = await services.vetting.vet(each.data, partition.log.rules, now_ms=now_ms)
             info = partition.append(vetted, acks=acks, now_ms=services.clock.wall_ms())
         except Error as error:
-            refused = _refused(self._ctx, each.name, response.index, error, each.partition, len(each.data))
-            response.error_code, response.error_message = refused.error_code, refused.error_message
-            response.record_errors, response.current_leader = refused.record_errors, refused.current_leader
-            response.log_start_offset = refused.log_start_offset
+            _refuse(self._ctx, each.name, response, error, partition, len(each.data))
             return
         response.base_offset, response.log_append_time_ms = info.first_offset, info.log_append_time
         response.log_start_offset = info.log_start_offset
-        if acks == ALL and not partition.is_replicated(info.last_offset + 1):
-            self._waiting.append(_Written(partition, info.last_offset + 1, response))
+        if acks == ALL:
+            self._taken.append(_Taken(partition, info.last_offset + 1, len(each.data), response))
 
 
 class _Replicating:
     """A produce that waits for its records to be on every replica in sync, or for its time to be up."""
 
-    def __init__(self, ctx: Context, timeout_ms: int, waiting: list[_Written], response: ProduceResponse) -> None:
+    def __init__(self, ctx: Context, timeout_ms: int, waiting: list[_Taken], response: ProduceResponse) -> None:
         self.parked = Parked(on_abandoned=self._stop_waiting)
         self._ctx = ctx
         self._waiting = waiting
@@ -352,7 +432,7 @@ class _Replicating:
         self._stop_waiting()
         self.parked.complete(self._response)
 
-    def _fail(self, written: _Written, code: ErrorCode) -> None:
+    def _fail(self, written: _Taken, code: ErrorCode) -> None:
         written.response.error_code = code
         self._ctx.services.dispatch.tallies.produce_refused(written.partition.where.topic, code)
 
@@ -362,9 +442,9 @@ class _Replicating:
             written.partition.forget(self._look)
         self._waiting.clear()
 
-    def _forget(self, written: _Written) -> None:
+    def _forget(self, written: _Taken) -> None:
         if all(other.partition is not written.partition for other in self._waiting):
             written.partition.forget(self._look)
 
 
-HANDLER = Handler(ApiKey.PRODUCE, handle, Operation.WRITE, Resource.TOPICS)
+HANDLER = Handler(ApiKey.PRODUCE, handle, Operation.WRITE, Resource.TOPICS, together)
