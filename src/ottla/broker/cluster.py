@@ -5,7 +5,8 @@ has been told of the cluster and leads what it is told it leads, and what only i
 that a topic does not exist only because this broker has not heard of it, or sent to a leader that does not lead yet.
 
 A leader that hung up on those who fetch from it may be gone. Who asks for it then waits a moment for the controller's verdict:
-a client that is sent back to a dead leader asks again after a second only. A broker that is gone is told of a little longer,
+a client that is sent back to a dead leader asks again after a second only. A client that a leader hung up on may be quicker to
+ask than this broker is to hear the same, so who asks for a leader that is fetched from waits for two milliseconds in any case. A broker that is gone is told of a little longer,
 though it leads nothing: librdkafka takes a second to find the new leader if the old one leaves the list at the same time.
 Likewise, who leads or follows here in a newer epoch than clients are told of waits with its answer until they are: the old leader
 refuses its clients as soon as it hears of the new one, and would send them back to itself.
@@ -49,12 +50,14 @@ class ClusterView:
         self,
         *,
         is_settled: bool = True,
+        followed: Callable[[], Collection[BrokerId]] = frozenset,
         cut_off: Callable[[], Collection[BrokerId]] = frozenset,
         clock: Clock | None = None,
     ) -> None:
-        """``cut_off``: the leaders that hung up on those here that fetch from them."""
+        """``followed``: the leaders that are fetched from; ``cut_off``: those that hung up on whoever does so."""
         self.image = Image()
         self.is_settled = is_settled
+        self._followed = followed
         self._cut_off = cut_off
         self._clock = clock or SystemClock()
         self._parting: dict[BrokerId, tuple[LiveBroker, float]] = {}
@@ -115,11 +118,18 @@ class ClusterView:
                 for where, (_, until_s) in self._coming.items()
             ):
                 return True
-        if not cut_off:
+        return self._is_led_by(cut_off, topics)
+
+    def is_watched(self, topics: Iterable[str] | None) -> bool:
+        """Whether one of these topics, or any, has a leader whose end would be noticed here."""
+        return self._is_led_by(self._followed(), topics)
+
+    def _is_led_by(self, leaders: Collection[BrokerId], topics: Iterable[str] | None) -> bool:
+        if not leaders:
             return False
         known = self.image.topics
         concerned = known.values() if topics is None else (known[name] for name in topics if name in known)
-        return any(state.leader in cut_off for topic in concerned for state in topic.states.values())
+        return any(state.leader in leaders for topic in concerned for state in topic.states.values())
 
     def partitions(self, topic: Topic, listener: str) -> Iterator[PartitionView]:
         """The partitions of a topic in order, each with its leader if a client of ``listener`` can reach that."""

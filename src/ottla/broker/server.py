@@ -77,7 +77,12 @@ class BrokerServer:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.clock = SystemClock()
-        self.cluster = ClusterView(is_settled=False, cut_off=lambda: self.fetchers.cut_off, clock=self.clock)
+        self.cluster = ClusterView(
+            is_settled=False,
+            followed=lambda: self.fetchers.leaders,
+            cut_off=lambda: self.fetchers.cut_off,
+            clock=self.clock,
+        )
         self.dispatch = Dispatch(apis.ALL)
         self.frame_budget = FrameBudget(config.unfinished_bytes_max)
         self.vigil = Vigil(config.busy_poll_us)

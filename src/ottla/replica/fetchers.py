@@ -34,6 +34,11 @@ class Fetchers:
         return max((fetcher.lag_max for fetcher in self._fetchers.values()), default=0)
 
     @property
+    def leaders(self) -> set[BrokerId]:
+        """Whom this broker fetches from."""
+        return {leader for leader, _ in self._fetchers}
+
+    @property
     def cut_off(self) -> set[BrokerId]:
         """Leaders that have just hung up: they may be gone, and the controller about to say so.
 

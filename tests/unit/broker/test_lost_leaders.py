@@ -39,8 +39,9 @@ class Asked:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
+        self.followed: set[BrokerId] = set()
         self.cut_off: set[BrokerId] = set()
-        self.cluster = ClusterView(cut_off=lambda: self.cut_off, clock=self.clock)
+        self.cluster = ClusterView(followed=lambda: self.followed, cut_off=lambda: self.cut_off, clock=self.clock)
         self.cluster.update(image({"t": TWO, "u": ONE}, ONE, TWO))
         self.give_up: Callable[[], None] | None = None
 
@@ -75,6 +76,31 @@ def test_who_asks_for_a_leader_that_hung_up_is_told_of_the_new_one() -> None:
     assert not answer.is_complete
     asked.cluster.update(image({"t": ONE, "u": ONE}, ONE))
     assert leader(answer.response) == ONE
+
+
+def test_who_is_quicker_to_ask_than_the_broker_to_hear_is_told_of_the_new_one() -> None:
+    asked = Asked()
+    asked.followed.add(TWO)
+    answer = asked.ask("t")
+    assert isinstance(answer, Parked)
+    asked.cut_off.add(TWO)
+    listened, asked.give_up = asked.give_up, None
+    assert listened is not None
+    listened()
+    assert not answer.is_complete
+    asked.cluster.update(image({"t": ONE, "u": ONE}, ONE))
+    assert leader(answer.response) == ONE
+
+
+def test_who_asks_for_a_leader_that_is_there_is_answered_after_a_moment() -> None:
+    asked = Asked()
+    asked.followed.add(TWO)
+    assert leader(asked.ask("u")) == ONE, "at once, if this broker leads"
+    answer = asked.ask("t")
+    assert isinstance(answer, Parked)
+    assert asked.give_up is not None
+    asked.give_up()
+    assert leader(answer.response) == TWO
 
 
 def test_who_asks_for_others_does_not_wait() -> None:

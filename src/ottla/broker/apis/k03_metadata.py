@@ -38,6 +38,8 @@ from ottla.wire.messages.k03_metadata import (
 
 T = TypeVar("T")
 
+LISTENING_S: Final = 0.002
+"""How much later than a client a broker may hear that another one hung up."""
 SETTLING_MAX_S: Final = 5.0
 """How long a broker may take to settle before clients are told what it knows."""
 _EMPTY_MEANS_ALL_UP_TO = 0
@@ -49,7 +51,10 @@ def handle(ctx: Context, request: MetadataRequest) -> Answer:
     cluster = ctx.services.cluster
     if not cluster.is_settled:
         return _settling(ctx, request)
-    return _doubting(ctx, request) if cluster.is_in_doubt(_named(request)) else _handle(ctx, request)
+    named = _named(request)
+    if cluster.is_in_doubt(named):
+        return _doubting(ctx, request)
+    return _listening(ctx, request) if cluster.is_watched(named) else _handle(ctx, request)
 
 
 def _named(request: MetadataRequest) -> list[str] | None:
@@ -57,6 +62,18 @@ def _named(request: MetadataRequest) -> list[str] | None:
     if not request.topics or any(each.name is None for each in request.topics):
         return None
     return [each.name for each in request.topics if each.name is not None]
+
+
+def _listening(ctx: Context, request: MetadataRequest) -> Parked:
+    """A leader may have hung up on whoever asks, and on this broker, too, which does not know yet."""
+    parked, then = Parked(), ctx.kept()
+
+    def go_on() -> None:
+        in_doubt = then.services.cluster.is_in_doubt(_named(request))
+        _pass_on(_doubting(then, request) if in_doubt else _handle(then, request), parked)
+
+    ctx.services.loop.call_later(LISTENING_S, go_on)
+    return parked
 
 
 def _doubting(ctx: Context, request: MetadataRequest) -> Parked:
