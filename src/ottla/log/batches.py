@@ -1,4 +1,4 @@
-"""The batches in a file, one behind the other: found by their headers, or with their checksums found right as well."""
+"""Batches one behind the other, in a file or from a leader: found by their headers, or with their checksums found right as well."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.base.errors import CorruptionError
+from ottla.log.errors import OutOfOrderOffsetsError
 from ottla.log.files import OpenFile, read_at
-from ottla.records import BatchHeader
+from ottla.records import BatchHeader, EndTransactionMarker, frames
 from ottla.records.batch import HEADER_BYTES, Frame
+from ottla.records.control import read_marker
 from ottla.records.errors import RecordsError
 from ottla.records.legacy import SMALLEST_BYTES, check_any, header_at
 
@@ -57,3 +59,25 @@ def verified(file: OpenFile, end: int, *, position: int = 0) -> Iterator[Located
         yield Located(position, header)
         position += header.size
         next_offset = header.next_offset
+
+
+class Replicated:
+    """The whole batches that a leader sent, each checked by itself, and as they follow each other."""
+
+    __slots__ = ("headers", "markers", "size")
+
+    def __init__(self, data: bytes, end_offset: int) -> None:
+        """``end_offset``: where the log ends that they are for."""
+        self.headers: list[BatchHeader] = []
+        self.markers: list[EndTransactionMarker | None] = []
+        self.size = 0
+        for frame in frames(data):
+            header = check_any(data, frame)
+            if header.base_offset < end_offset or header.last_offset_delta < 0:
+                raise OutOfOrderOffsetsError(
+                    f"the leader sent offset {header.base_offset}, the log ends at {end_offset}"
+                )
+            end_offset = header.next_offset
+            self.size = frame.position + frame.size
+            self.headers.append(header)
+            self.markers.append(read_marker(data, frame.position) if header.is_control else None)

@@ -43,25 +43,25 @@ from random import Random
 from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.log.batches import Located
+from ottla.log.batches import Located, Replicated
 from ottla.log.checkpoints import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.epochs import EpochEndOffset, LeaderEpochCache
-from ottla.log.errors import OffsetOutOfRangeError, OutOfOrderOffsetsError, RecordListTooLargeError
+from ottla.log.errors import OffsetOutOfRangeError, RecordListTooLargeError
 from ottla.log.files import Health, OpenFile, fsync_directory, write_whole
 from ottla.log.outcomes import AppendInfo, Fetched, Flush, FoundOffset
 from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
+from ottla.log.replacing import Replacing
 from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
 from ottla.log.retention import Doomed, count_done
 from ottla.log.segment import Segment
 from ottla.log.segments import LogSegments
-from ottla.log.swap import CLEANED_SUFFIX, Swap, remove_cleaned
+from ottla.log.swap import Swap, remove_cleaned
 from ottla.log.times import first_at
 from ottla.log.txnindex import AbortedTxn
-from ottla.records import AppendOrigin, BatchHeader, EndTransactionMarker, Rules, frames, validate
+from ottla.records import AppendOrigin, BatchHeader, EndTransactionMarker, Rules, validate
 from ottla.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP
 from ottla.records.control import read_marker
-from ottla.records.legacy import check_any
 from ottla.records.validate import Vetted
 
 logger = logging.getLogger(__name__)
@@ -103,13 +103,13 @@ class Log:
         """Before it, no key occurs twice; None if no cleaner was here."""
         self.generation = 0
         """Counts how often something was cut off: what was read before that is not what is there now."""
-        self._swap: Swap | None = None
         self._segments = LogSegments(segments, health)
         self._health = health
         self._write_checkpoints = write_checkpoints
         self._random = random or Random()
         self._last_flush_ms = now_ms
         self._doomed = Doomed()
+        self._replacing = Replacing(self._segments, self._doomed)
         self._snapshot_offset = snapshot_offset
         self._told: set[str] = set()
         self.on_damage: Callable[[CorruptionError], object] | None = None
@@ -216,28 +216,13 @@ class Log:
     def append_as_follower(self, data: bytes, *, now_ms: int) -> AppendInfo | None:
         """Append batches as the leader has them; None if there is no whole one."""
         self._health.check()
-        headers, markers, size = self._check_replicated(data)
-        if not headers:
+        found = Replicated(data, self.log_end_offset)
+        if not found.headers:
             return None
-        self._append((memoryview(data)[:size],), headers, markers, size, now_ms=now_ms)
-        self.replicated_bytes_in += size
-        return AppendInfo(headers[0].base_offset, headers[-1].last_offset, NO_TIMESTAMP, self.log_start_offset)
-
-    def _check_replicated(self, data: bytes) -> tuple[list[BatchHeader], list[EndTransactionMarker | None], int]:
-        headers: list[BatchHeader] = []
-        markers: list[EndTransactionMarker | None] = []
-        end, size = self.log_end_offset, 0
-        for frame in frames(data):
-            header = check_any(data, frame)
-            if header.base_offset < end or header.last_offset_delta < 0:
-                raise OutOfOrderOffsetsError(
-                    f"{self.topic_partition}: the leader sent offset {header.base_offset}, the log ends at {end}"
-                )
-            end = header.next_offset
-            size = frame.position + frame.size
-            headers.append(header)
-            markers.append(read_marker(data, frame.position) if header.is_control else None)
-        return headers, markers, size
+        self._append((memoryview(data)[: found.size],), found.headers, found.markers, found.size, now_ms=now_ms)
+        self.replicated_bytes_in += found.size
+        first, last = found.headers[0].base_offset, found.headers[-1].last_offset
+        return AppendInfo(first, last, NO_TIMESTAMP, self.log_start_offset)
 
     def _append(
         self,
@@ -470,7 +455,7 @@ class Log:
                 self._start_over(offset, now_ms=now_ms)
                 return True
             logger.info("%s: truncating from %d to %d", self.topic_partition, self.log_end_offset, offset)
-            self._settle_swap(now_ms=now_ms)
+            self._replacing.settle(due_ms=now_ms + self._config.file_delete_delay_ms)
             self.generation += 1
             self._lower(offset)
             while self._segments.bases[-1] > offset:
@@ -494,7 +479,7 @@ class Log:
 
     def _start_over(self, offset: int, *, now_ms: int) -> None:
         logger.info("%s: deleting everything, the log starts at %d", self.topic_partition, offset)
-        self._settle_swap(now_ms=now_ms)
+        self._replacing.settle(due_ms=now_ms + self._config.file_delete_delay_ms)
         self.generation += 1
         self._lower(min(offset, self._segments.bases[0]))
         while self._segments.row:
@@ -538,7 +523,7 @@ class Log:
 
     def delete_old_segments(self, *, now_ms: int) -> int:
         """Delete the oldest segments that retention by time, size or start offset is done with; how many."""
-        if self._swap is not None:
+        if self._replacing.swap is not None:
             return 0  # in a moment there will be others; the next time will do
         with self._health.guard(f"retention of {self.topic_partition}"):
             count = count_done(
@@ -584,60 +569,29 @@ class Log:
         Then ``Swap.sync``, ``retire_swapped``, ``Swap.sync``, ``finish_swap``, ``Swap.sync``.
         """
         with self._health.guard(f"compaction of {self.topic_partition}"):
-            old = self._segments.named(bases)
-            is_same = [segment.base_offset for segment in old] == list(bases) and self.active not in old
-            if generation != self.generation or not is_same:
+            if generation != self.generation:
                 remove_cleaned(self.directory)
                 return None
-            new = Segment.open(self.directory, bases[0], self._config, CLEANED_SUFFIX)
-            new.offset_index.open_sealed()
-            new.time_index.open_sealed()
-            self._swap = Swap(new, old)
-            self._swap.begin()
-            return self._swap
+            return self._replacing.begin(self.directory, bases, self._config)
 
     def retire_swapped(self, swap: Swap) -> None:
-        if swap is self._swap:
+        if swap is self._replacing.swap:
             with self._health.guard(f"compaction of {self.topic_partition}"):
                 swap.retire()
 
     def finish_swap(self, swap: Swap, *, now_ms: int) -> bool:
         """False if the new segment had to go, because the log was cut meanwhile."""
-        if swap is self._swap:
+        if swap is self._replacing.swap:
             with self._health.guard(f"compaction of {self.topic_partition}"):
-                self._finish_swap(swap, now_ms=now_ms)
+                self._replacing.finish(swap, due_ms=now_ms + self._config.file_delete_delay_ms)
         return swap.new in self._segments.row
-
-    def _finish_swap(self, swap: Swap, *, now_ms: int) -> None:
-        self._swap = None
-        swap.finish()
-        self._segments.replace(swap.old, swap.new)
-        due_ms = now_ms + self._config.file_delete_delay_ms
-        self._doomed.add(swap.retired, due_ms=due_ms)
-        for segment in swap.old:
-            segment.close()
-            if segment is not swap.old[0]:
-                self._doomed.add_snapshot(self.directory, segment.base_offset, due_ms=due_ms)
-
-    def _settle_swap(self, *, now_ms: int) -> None:
-        """The log is about to lose segments: a swap is undone, or finished if its old segments are gone already."""
-        swap = self._swap
-        if swap is None:
-            return
-        if swap.retired:
-            swap.sync()
-            self._finish_swap(swap, now_ms=now_ms)
-        else:
-            self._swap = None
-            swap.new.remove()
-        swap.sync()
 
     # ------------------------------------------------------------------ the end
 
     def close(self, *, now_ms: int) -> None:
         """Leave everything on disk so that the next start reads no segment."""
         with self._health.guard(f"close of {self.topic_partition}"):
-            self._settle_swap(now_ms=now_ms)
+            self._replacing.settle(due_ms=now_ms + self._config.file_delete_delay_ms)
             self.producers.map_end_offset = self.log_end_offset
             self.take_snapshot()
             self.active.seal()
