@@ -111,12 +111,19 @@ class ModelLog:
     def configure(self, config: LogConfig) -> None:
         assert config == self.config
 
-    def append_as_leader(self, data: bytes, *, leader_epoch: int, now_ms: int, origin: object) -> AppendInfo:
+    def append_as_leader(
+        self, data: bytes, *, leader_epoch: int, now_ms: int, origin: object, later: bool = False
+    ) -> AppendInfo:
         del now_ms, origin
         offset = self.log_end_offset
         self._append(offset, Kept(leader_epoch, *_VALUE.unpack(data)))
-        self._tell()
+        if not later:
+            self._tell()
         return AppendInfo(offset, offset, -1, 0)
+
+    def finish_append(self, *, now_ms: int) -> None:
+        del now_ms
+        self._tell()
 
     def append_as_follower(self, data: bytes, *, now_ms: int) -> None:
         del now_ms
@@ -249,6 +256,11 @@ class ModelDirectory:
         self.health.check()
         self.logs.pop(where).abandon()
         self.has_deleted = not settled
+
+    def set_aside(self, where: LogPartition) -> None:
+        """Nobody looks for what was another topic's."""
+        self.health.check()
+        self.logs.pop(where).abandon()
 
     def sync_deletions(self) -> None:
         """A name that is gone is gone at once."""

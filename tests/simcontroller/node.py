@@ -13,8 +13,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from ottla.base.errors import RemoteProtocolError
 from ottla.base.scope import TaskScope
-from ottla.broker.api import Handle, Parked
+from ottla.broker.api import Answer, Handle, Parked
 from ottla.broker.apis import (
     k00_produce,
     k01_fetch,
@@ -45,7 +46,7 @@ from ottla.replica.fetchers import Fetchers
 from ottla.replica.partition import Partition
 from ottla.replica.proposals import IsrProposals
 from ottla.replica.replicas import Replicas
-from ottla.wire import ApiKey, Message
+from ottla.wire import ApiKey, ErrorCode, Message
 from ottla.wire.messages.k00_produce import ProduceRequest
 from ottla.wire.messages.k01_fetch import FetchRequest
 from ottla.wire.messages.k02_list_offsets import ListOffsetsRequest
@@ -66,8 +67,16 @@ SESSION_MS = 6000
 ONE_OR_TWO = 48
 """Bytes of a fetch: so few records that a follower is somewhere in between for most of the time."""
 
+
+def _produce(ctx: Context, request: ProduceRequest) -> Answer:
+    """As if others had come with it."""
+    (answer,) = k00_produce.together(ctx, [request])
+    assert not isinstance(answer, RemoteProtocolError), answer
+    return answer
+
+
 HANDLES: dict[type[Message], Handle] = {
-    ProduceRequest: k00_produce.handle,
+    ProduceRequest: _produce,
     FetchRequest: k01_fetch.handle,
     ListOffsetsRequest: k02_list_offsets.handle,
     AlterPartitionRequest: k56_alter_partition.handle,
@@ -257,6 +266,10 @@ class Node:
 
     def _epoch(self) -> int:
         return self._orders.broker_epoch if hasattr(self, "_orders") else -1
+
+    def refuses(self, where: TopicPartition) -> ErrorCode | None:
+        """Why it neither leads nor follows, if it was told to and does not."""
+        return self._orders._refused.get(where)
 
     def _address(self, broker_id: BrokerId) -> tuple[str, int] | None:
         return ("model", broker_id) if broker_id in self.cluster.image.brokers else None

@@ -207,7 +207,7 @@ DESIGNS: dict[Design, int] = {
     in_sync_are_counted_at_the_append_only: 0,
     quick_bounces_keep_their_place: 0,
     crashed_ones_are_trusted: 0,
-    one_that_left_joins_unheard: 140,
+    one_that_left_joins_unheard: 1,
     acknowledged_before_it_is_replicated: 0,
     two_leaders_accept: 0,
     every_error_is_unknown: 0,

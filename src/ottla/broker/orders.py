@@ -248,6 +248,7 @@ def _order(topic: str, topic_id: TopicId | None, state: LeaderAndIsrPartitionSta
             recovering=bool(state.leader_recovery_state),
         ),
         tuple(map(BrokerId, state.replicas)),
+        state.is_new,
     )
 
 

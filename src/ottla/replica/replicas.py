@@ -58,6 +58,8 @@ class Order(NamedTuple):
     topic_id: TopicId | None
     state: LeaderAndIsr
     replicas: Assigned
+    is_new: bool = False
+    """Nobody has led it before, so nobody has records of it."""
 
 
 class Fetchers(Protocol):
@@ -157,9 +159,13 @@ class Replicas:
         """Lead or follow as ordered; raises what the controller is to be told."""
         where, topic_id = order.where, order.topic_id
         known = self._partitions.get(where)
+        may_set_aside = order.is_new or order.state.leader not in (NO_LEADER, self.broker_id)
         if known is not None and not _is_of(known.topic_id, topic_id):
-            raise InconsistentTopicIdError(f"{where}: the topic here has another id")
-        if known is None and order.state.leader in (NO_LEADER, self.broker_id):
+            if not may_set_aside:
+                raise InconsistentTopicIdError(f"{where}: the topic here has another id")
+            self._release(where, known, now_ms=now_ms)
+            known = None
+        if known is None and not may_set_aside:
             self._check_topic_id(where, topic_id)
         if known is not None and order.state.leader_epoch < known.leader_epoch + (not known.is_stopped):
             raise StaleOrderError(f"{where}: epoch {order.state.leader_epoch}, this is {known.leader_epoch}")
@@ -199,12 +205,11 @@ class Replicas:
             return
         if leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH) and leader_epoch < partition.leader_epoch:
             raise FencedLeaderEpochError(f"{where}: epoch {leader_epoch} is over, this is {partition.leader_epoch}")
-        self._let_go(partition)
         if delete:
-            self._forget(where)
-            if partition.topic_id is not None and where.topic not in self._numbers:
-                self._topic_names.pop(partition.topic_id, None)
+            self._release(where, partition, now_ms=now_ms)
             self._delete_log(where, now_ms=now_ms)
+        else:
+            self._let_go(partition)
 
     def resign_all(self) -> None:
         """This broker is not registered any more, and whoever else leads is not known yet."""
@@ -308,6 +313,14 @@ class Replicas:
         log.warning("%s was damaged: it is set aside, and fetched again from broker %d", key, order.state.leader)
         directory.set_aside(key)
 
+    def _release(self, where: TopicPartition, partition: Partition, *, now_ms: int) -> None:
+        """It is no replica any more; its log is left as it is."""
+        self._let_go(partition)
+        self.moves.end(where, now_ms=now_ms)
+        self._forget(where)
+        if partition.topic_id is not None and where.topic not in self._numbers:
+            self._topic_names.pop(partition.topic_id, None)
+
     def _let_go(self, partition: Partition) -> None:
         partition.resign()
         self._tell(partition)
@@ -322,7 +335,7 @@ class Replicas:
             listener(partition)
 
     def _check_topic_id(self, where: TopicPartition, topic_id: TopicId | None) -> None:
-        """What is here may not be led as another topic, nor make room for it: nobody else might have the records."""
+        """What is here may not be led as another topic, nor make room for one that is not new: nobody else might have the records."""
         directory = self._directory_of(where)
         if directory is None:
             return

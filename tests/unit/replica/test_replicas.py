@@ -46,10 +46,10 @@ class Broker:
         self.directory.load(lambda _topic: LogConfig(), now_ms=NOW_MS)
         self.replicas = Replicas(ONE, [self.directory], lambda _topic: LogConfig())
 
-    def obey(self, topic: Topic) -> None:
+    def obey(self, topic: Topic, *, is_new: bool = False) -> None:
         for where, assignment, state in topic.leaders():
             assert state is not None
-            order = Order(where, topic.topic_id, state, assignment.replicas)
+            order = Order(where, topic.topic_id, state, assignment.replicas, is_new)
             self.replicas.obey(order, now_ms=NOW_MS, now_s=0.0)
 
     def stop(self) -> None:
@@ -99,6 +99,43 @@ def test_a_log_of_another_topic_of_that_name_is_not_led_and_keeps_its_records(tm
     again.obey(topic(FIRST, epoch=1))
     assert again.replicas.partition("t", 0).log.log_end_offset == 1
     again.stop()
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_log_of_an_earlier_topic_makes_room_for_one_that_is_new(tmp_path: Path, *, is_restarted: bool) -> None:
+    """It was not told of the end of the earlier one. Or nobody could ever write to the new one."""
+    broker = Broker(tmp_path)
+    broker.obey(topic(FIRST))
+    broker.replicas.partition("t", 0).append(BATCH, acks=1, now_ms=NOW_MS)
+    if is_restarted:
+        broker.stop()
+        broker = Broker(tmp_path)
+    broker.obey(topic(SECOND), is_new=True)
+    partition = broker.replicas.partition("t", 0)
+    assert partition.is_leader
+    assert (partition.topic_id, partition.log.log_end_offset) == (SECOND, 0)
+    with pytest.raises(UnknownTopicIdError):
+        broker.replicas.topic_name(FIRST)
+    (aside,) = tmp_path.glob("t-0.*-stray")
+    (segment,) = aside.glob("*.log")
+    assert segment.stat().st_size, "its records are kept"
+    broker.stop()
+    again = Broker(tmp_path)
+    again.obey(topic(SECOND, epoch=1))
+    assert again.replicas.partition("t", 0).topic_id == SECOND
+    again.stop()
+
+
+def test_what_is_led_makes_room_only_for_what_is_new_or_led_elsewhere(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.obey(topic(FIRST))
+    with pytest.raises(InconsistentTopicIdError):
+        broker.obey(topic(SECOND))
+    assert broker.replicas.partition("t", 0).topic_id == FIRST
+    broker.obey(topic(SECOND, leader=2, isr=(ONE, TWO)))
+    assert broker.replicas.partition("t", 0).topic_id == SECOND
+    assert not broker.replicas.partition("t", 0).is_leader
+    broker.stop()
 
 
 def test_a_log_of_another_topic_of_that_name_is_set_aside_where_another_broker_leads(tmp_path: Path) -> None:
