@@ -84,8 +84,9 @@ class Checks:
             raise Violation(f"Z3: servers {before} and {server.server_id} both lead epoch {state.epoch}")
         newest = max(self.leaders)
         self._hit("leader elected among three" if len(self._world.voters) == 3 else "leader elected among five")
+        self.sessions.leads(server, state.epoch)
         if state.epoch < newest:
-            return
+            return  # it slept while those that had promised it this epoch went on without it, and is about to find out
         committed = self._truth.committed
         history = [entry.zxid for entry in server.disk.history]
         if history[: len(committed)] != committed:
@@ -95,7 +96,6 @@ class Checks:
             )
         if len(history) > len(committed):
             self._hit("uncommitted proposals survived their leader")
-        self.sessions.leads(server, state.epoch)
 
     def _committed(self, server: Server, zxid: int, epoch: int) -> None:
         truth = self._truth
