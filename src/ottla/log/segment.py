@@ -14,6 +14,7 @@ is, needs neither the index nor the disk. So is where the next one lies behind o
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -169,11 +170,13 @@ class Segment:
 
     def append(self, parts: Sequence[bytes | memoryview], headers: Iterable[BatchHeader]) -> None:
         """Take ``parts``, the batches of ``headers``, behind what is there; in the file they are after ``write``."""
-        self._unwritten += parts
+        end = self.size
         for header in headers:
-            self._note(self.size, header)
-            self.size += header.size
-            self._unwritten_bytes += header.size
+            self._note(end, header)
+            end += header.size
+        self._unwritten += parts
+        self._unwritten_bytes += end - self.size
+        self.size = end
 
     def write(self) -> None:
         """Bring into the file what was appended, in one call. On an ``OSError`` the segment ends where it did before."""
@@ -185,10 +188,12 @@ class Segment:
         try:
             # A copy of a few small ones costs less than a vector of them.
             write_at(self.file.fd, (b"".join(parts),) if size <= COPIED_BYTES_MAX else parts, start)
-        except OSError:
+        except (OSError, MemoryError) as error:
             self.size = start
             with suppress(OSError):
                 os.ftruncate(self.file.fd, start)
+            if isinstance(error, MemoryError):
+                raise OSError(errno.ENOMEM, "no memory to write with") from error
             raise
 
     def should_roll(self, size: int, *, max_timestamp: int, last_offset: int, now_ms: int, jitter_ms: int) -> bool:

@@ -16,6 +16,7 @@ from ottla.log import Fetched, Log, LogConfig, OffsetOutOfRangeError, StorageErr
 from ottla.log.errors import OutOfOrderOffsetsError, RecordListTooLargeError
 from ottla.records import TimestampType, frames
 from ottla.records.errors import CorruptMessageError
+from tests.sources import COMPILED
 from tests.unit.log.logs import NOW_MS, SMALL, batch, check_indexes, contents, numbered_batch, open_log
 
 
@@ -64,6 +65,27 @@ def test_nothing_of_what_is_written_later_is_in_the_file_before(tmp_path: Path) 
     assert log.active.file.path.stat().st_size == size
     log.finish_append(now_ms=NOW_MS)
     assert log.active.file.path.stat().st_size == log.size == 4 * size
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled code calls the system past what a test puts in its place")
+@pytest.mark.parametrize("later", [True, False])
+def test_without_memory_to_write_with_nothing_is_left_half_done(
+    log: Log, later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log, 2)
+    size = log.size
+
+    def none_left(*_: object) -> int:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", none_left)
+        with pytest.raises(StorageError):
+            log.append_as_leader(numbered_batch(2), leader_epoch=0, now_ms=NOW_MS, later=later)
+            log.finish_append(now_ms=NOW_MS)
+    assert log.size == size
+    with pytest.raises(StorageError, match="is offline"):
+        log.append_as_leader(numbered_batch(3), leader_epoch=0, now_ms=NOW_MS)
 
 
 def test_what_makes_them_enough_for_a_flush_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
