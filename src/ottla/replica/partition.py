@@ -161,7 +161,7 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         later: bool = False,
     ) -> AppendInfo:
-        """``later``: others follow at once, and only ``finish_append`` writes them and tells those who wait."""
+        """``later``: others follow at once; ``Log.finish_append`` writes them, and then ``appended`` is due."""
         self.check_leader()
         if acks == ALL and self.is_under_min_isr:
             raise NotEnoughReplicasError(
@@ -170,15 +170,11 @@ class Partition:
         epoch = self.leader_epoch
         info = self.log.append_as_leader(data, leader_epoch=epoch, now_ms=now_ms, origin=origin, later=later)
         if not later:
-            self._appended()
+            self.appended()
         return info
 
-    def finish_append(self, *, now_ms: int) -> None:
-        """See ``Log.finish_append``."""
-        self.log.finish_append(now_ms=now_ms)
-        self._appended()
-
-    def _appended(self) -> None:
+    def appended(self) -> None:
+        """Those who wait for more are told."""
         if self._is_alone:
             self.log.update_high_watermark(self.log.log_end_offset)
             if self._waiting:

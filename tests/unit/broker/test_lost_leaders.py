@@ -7,11 +7,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from ottla.base.clock import ManualClock
+from ottla.base.errors import RemoteProtocolError
 from ottla.broker.api import Answer, Parked
 from ottla.broker.apis import k03_metadata
 from ottla.broker.cluster import PARTING_S, ClusterView
 from ottla.broker.context import Context
+from ottla.broker.stepwise import NAMED_MAX
 from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.metadata.image import Image, LiveBroker, Topic
 from ottla.metadata.znodes.brokers import BrokerRegistration, Endpoint
@@ -49,12 +53,12 @@ class Asked:
         self.give_up = callback
         return SimpleNamespace(cancel=lambda: None)
 
-    def ask(self, name: str) -> Answer:
+    def ask(self, *names: str) -> Answer:
         config = SimpleNamespace(auto_create_topics=False)
         services = SimpleNamespace(cluster=self.cluster, loop=self, config=config)
         ctx = Context(cast("Any", services), "PLAINTEXT", ("127.0.0.1", 1))
         ctx.version = 9
-        return k03_metadata.handle(ctx, MetadataRequest(topics=[MetadataRequestTopic(name=name)]))
+        return k03_metadata.handle(ctx, MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]))
 
     def brokers(self) -> list[int]:
         answer = self.ask("u")
@@ -101,6 +105,24 @@ def test_who_asks_for_a_leader_that_is_there_is_answered_after_a_moment() -> Non
     assert asked.give_up is not None
     asked.give_up()
     assert leader(answer.response) == TWO
+
+
+def test_a_request_that_is_refused_is_refused_before_anybody_listens() -> None:
+    """A timer has nobody to tell."""
+    asked = Asked()
+    asked.followed.add(TWO)
+    with pytest.raises(RemoteProtocolError):
+        asked.ask("t", *map(str, range(NAMED_MAX + 1)))
+    assert asked.give_up is None
+
+
+def test_a_topic_that_is_named_very_often_is_looked_at_once() -> None:
+    asked = Asked()
+    asked.followed.add(TWO)
+    looked: list[object] = []
+    asked.cluster.is_watched = lambda topics: bool(looked.append(topics))  # type: ignore[method-assign,func-returns-value]
+    asked.ask(*["u"] * 1000)
+    assert looked == [["u"]]
 
 
 def test_who_asks_for_others_does_not_wait() -> None:

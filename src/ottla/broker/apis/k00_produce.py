@@ -160,16 +160,20 @@ def _begin(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answ
 
 
 def _write(ctx: Context, unwritten: dict[Partition, None], begun: list[_Appending]) -> None:
-    """What the disk does not take counts for none of those who sent it."""
+    """All of it, before anybody is told. What the disk does not take counts for none of those who sent it."""
+    written = []
     for partition in unwritten:
         try:
-            partition.finish_append(now_ms=ctx.services.clock.wall_ms())
+            partition.log.finish_append(now_ms=ctx.services.clock.wall_ms())
+            written.append(partition)
         except Error as error:
             for appending in begun:
                 for each in appending.taken:
                     if each.partition is partition:
                         _refuse(ctx, partition.where.topic, each.response, error, partition, each.size)
                         appending.failed = True
+    for partition in written:
+        partition.appended()
 
 
 def _distinct(topics: list[TopicProduceData]) -> list[TopicProduceData]:

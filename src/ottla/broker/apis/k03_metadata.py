@@ -54,23 +54,26 @@ def handle(ctx: Context, request: MetadataRequest) -> Answer:
     named = _named(request)
     if cluster.is_in_doubt(named):
         return _doubting(ctx, request)
-    return _listening(ctx, request) if cluster.is_watched(named) else _handle(ctx, request)
+    answer = _handle(ctx, request)
+    if isinstance(answer, MetadataResponse) and cluster.is_watched(named):
+        return _listening(ctx, request, answer)
+    return answer
 
 
 def _named(request: MetadataRequest) -> list[str] | None:
-    """The topics that are asked for by name; None where it may be any."""
+    """The topics that are asked for by name, each once; None where it may be any."""
     if not request.topics or any(each.name is None for each in request.topics):
         return None
-    return [each.name for each in request.topics if each.name is not None]
+    return list(dict.fromkeys(each.name for each in request.topics if each.name is not None))
 
 
-def _listening(ctx: Context, request: MetadataRequest) -> Parked:
+def _listening(ctx: Context, request: MetadataRequest, answer: MetadataResponse) -> Parked:
     """A leader may have hung up on whoever asks, and on this broker, too, which does not know yet."""
     parked, then = Parked(), ctx.kept()
 
     def go_on() -> None:
         in_doubt = then.services.cluster.is_in_doubt(_named(request))
-        _pass_on(_doubting(then, request) if in_doubt else _handle(then, request), parked)
+        _pass_on(_doubting(then, request) if in_doubt else answer, parked)
 
     ctx.services.loop.call_later(LISTENING_S, go_on)
     return parked
