@@ -6,8 +6,9 @@ that a topic does not exist only because this broker has not heard of it, or sen
 
 A leader that hung up on those who fetch from it may be gone. Who asks for it then waits a moment for the controller's verdict:
 a client that is sent back to a dead leader asks again after a second only. A client that a leader hung up on may be quicker to
-ask than this broker is to hear the same, so who asks for a leader that is fetched from waits for two milliseconds in any case. A broker that is gone is told of a little longer,
-though it leads nothing: librdkafka takes a second to find the new leader if the old one leaves the list at the same time.
+ask than this broker is to hear the same, so who asks for a leader that is fetched from waits for two milliseconds in any case.
+A broker that is gone is told of a little longer, though it leads nothing: librdkafka takes a second to find the new leader if
+the old one leaves the list at the same time.
 Likewise, who leads or follows here in a newer epoch than clients are told of waits with its answer until they are: the old leader
 refuses its clients as soon as it hears of the new one, and would send them back to itself.
 """
