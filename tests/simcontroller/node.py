@@ -128,7 +128,7 @@ class Node:
             self.directory.fail()
             self.replicas.take_offline(cast("LogDirectory", self.directory))
             self.world.truth.seen["failed"] += 1
-            self._spawn(self._membership.directory_failed(), "telling of a failed disk")
+            self._spawn(self._membership.replicas_offline(), "telling of a failed disk")
 
     async def _live(self) -> None:
         # The scope of the store would end the session, which is what a process that is killed does not do.

@@ -118,7 +118,7 @@ def silent_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def silence(_membership: Membership) -> None:
         return
 
-    monkeypatch.setattr(Membership, "directory_failed", silence)
+    monkeypatch.setattr(Membership, "replicas_offline", silence)
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [

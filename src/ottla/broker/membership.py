@@ -109,15 +109,15 @@ class Membership:
                 return  # it is registered anew, and as it is now, where that is noticed
             return
 
-    async def directory_failed(self) -> None:
-        """Have the controller told, whatever becomes of the connection or the session meanwhile."""
+    async def replicas_offline(self) -> None:
+        """Have the controller told that replicas here failed, whatever becomes of the connection or the session meanwhile."""
         while True:
             try:
                 await self._registry.orders.announce_log_dir_failure(self._config.broker_id)
             except StoreClosedError:
                 return  # this broker stops
             except RegistryError as error:
-                log.warning("the controller cannot be told of a failed log directory yet: %s", error)
+                log.warning("the controller cannot be told of lost replicas yet: %s", error)
                 await asyncio.sleep(TELL_AGAIN_S)
             else:
                 return

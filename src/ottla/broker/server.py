@@ -362,7 +362,7 @@ class BrokerServer:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         self._replicas.take_offline(directory)
-        self._spawn(self._membership.directory_failed(), "telling the controller of a failed log directory")
+        self._spawn(self._membership.replicas_offline(), "telling the controller of a failed log directory")
         if all(each.health.failure is not None for each in self._directories):
             log.critical("no log directory is left: until a restart, nothing here can be written or read")
 
@@ -373,7 +373,7 @@ class BrokerServer:
     def _give_up(self, where: TopicPartition, damage: CorruptionError) -> None:
         if self._replicas.give_up(where, damage, now_ms=self.clock.wall_ms()):
             log.warning("%s is damaged, and left to those that have it in sync", where)
-            self._spawn(self._membership.directory_failed(), "telling the controller of a damaged log")
+            self._spawn(self._membership.replicas_offline(), "telling the controller of a damaged log")
 
     async def _check_lag(self) -> None:
         lag_s = self.config.replica_lag_max_ms / 1000

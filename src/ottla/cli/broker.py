@@ -10,9 +10,7 @@ from ottla.cli import options
 from ottla.cli.launch import ServerRequest, broker
 
 
-def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if not asked:
-        return
+def _show_settings() -> None:
     from ottla.metadata.configs import BROKER_CONFIGS, no_effect
 
     for name, key in BROKER_CONFIGS.items():
@@ -20,7 +18,6 @@ def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
             default = key.format(key.default)
             shown = "not set" if default is None else default or "empty"
             click.echo(f"{name}={shown}   ({key.type.name.lower()})\n    {key.doc}")
-    ctx.exit()
 
 
 @click.command("broker")
@@ -28,15 +25,8 @@ def _show_settings(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @options.settings("--set", help="Set a property, whatever the file says.")
 @click.option("--keeper", metavar="FILE.cfg", help="Run this keeper, too, in the same process.")
 @options.insecure
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
-@click.option(
-    "--settings",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_settings,
-    help="List every key of FILE.properties that has an effect, and end.",
-)
+@options.verbose
+@options.listing(_show_settings, help="List every key of FILE.properties that has an effect, and end.")
 def command(file: str, set_settings: dict[str, str], *, keeper: str | None, insecure: bool, verbose: bool) -> None:
     """Run one broker.
 

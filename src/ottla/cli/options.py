@@ -23,6 +23,19 @@ insecure = click.option(
     "--insecure", is_flag=True, help="Allow addresses that other machines can reach, although nothing controls access."
 )
 
+verbose = click.option("-v", "--verbose", is_flag=True, help="Log more.")
+
+
+def listing(show: Callable[[], None], *, help: str) -> Callable[[F], F]:  # noqa: A002  as click names it
+    """A flag ``--settings`` that shows what the command's file may say, and ends."""
+
+    def end(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            show()
+            ctx.exit()
+
+    return click.option("--settings", is_flag=True, is_eager=True, expose_value=False, callback=end, help=help)
+
 
 def settings(name: str, *, help: str) -> Callable[[F], F]:  # noqa: A002  as click names it
     """An option ``name k=v`` that may be given many times, and arrives as a dict."""

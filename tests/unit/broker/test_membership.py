@@ -119,7 +119,7 @@ def test_the_end_of_a_session_that_is_heard_of_late_ends_nothing_of_the_next(tmp
 @pytest.mark.usefixtures("at_once")
 def test_a_failed_log_directory_is_told_in_spite_of_lost_sessions_and_refusals(tmp_path: Path) -> None:
     async def story(life: Life) -> None:
-        await life.membership.directory_failed()
+        await life.membership.replicas_offline()
         controller = await life.registry.controllers.elect(BrokerId(2), timestamp_ms=1)
         assert controller is not None
         assert await life.registry.orders.take_log_dir_failures(controller) == {BrokerId(1)}
@@ -136,7 +136,7 @@ def test_a_failed_log_directory_is_told_in_spite_of_lost_sessions_and_refusals(t
 
 def test_a_failed_log_directory_is_told_to_nobody_once_the_broker_has_left(tmp_path: Path) -> None:
     async def story(life: Life) -> None:
-        await life.membership.directory_failed()
+        await life.membership.replicas_offline()
         assert await life.store.children(paths.LOG_DIR_EVENTS) == ()
 
     play(tmp_path, story, failures=[StoreClosedError("it stops")])
