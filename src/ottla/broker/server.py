@@ -53,7 +53,7 @@ from ottla.broker.vetting import Vetting
 from ottla.controller.controller import Controller
 from ottla.controller.streams import ANSWER_TIMEOUT_S, InProcess, Link, over_sockets
 from ottla.coordinator.groups.coordinator import GroupCoordinator
-from ottla.log import LogDirectory, MetaProperties, StorageError
+from ottla.log import LogDirectory, MetaProperties, StorageError, check_distinct
 from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.metadata.image import Image, LiveBroker
 from ottla.metadata.names import CONSUMER_OFFSETS
@@ -115,6 +115,7 @@ class BrokerServer:
     async def start(self) -> None:
         await self._scope.__aenter__()
         self._directories = [LogDirectory(path) for path in self.config.log_dirs]
+        check_distinct(self.config.log_dirs)
         configs = await self._join_cluster()
         self._open_logs()
         self._prepare_replicas(configs)

@@ -17,7 +17,7 @@ loading and deletion for a worker.
 
 from ottla.log.checkpoints import MetaProperties, TopicPartition
 from ottla.log.config import LogConfig
-from ottla.log.directory import LogDirectory
+from ottla.log.directory import LogDirectory, check_distinct
 from ottla.log.errors import LogError, OffsetOutOfRangeError, StorageError
 from ottla.log.files import Health
 from ottla.log.loader import Loading, Recovery, load_log
@@ -41,5 +41,6 @@ __all__ = [
     "Recovery",
     "StorageError",
     "TopicPartition",
+    "check_distinct",
     "load_log",
 ]

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from ottla.base.errors import ConfigError, CorruptionError
 from ottla.log.checkpoints import MetaProperties, TopicPartition, read_meta_properties, read_offsets
-from ottla.log.directory import CLEANER_OFFSETS, LOCK, META_PROPERTIES
+from ottla.log.directory import CLEANER_OFFSETS, LOCK, META_PROPERTIES, check_distinct
 from ottla.log.inspect import PartitionFiles, StoredBatch, find_partitions, read_partition, read_records, read_segment
 from ottla.log.producers import decode_snapshot
 
@@ -63,6 +63,7 @@ class Survey:
 
 def survey(directories: Sequence[Path]) -> Survey:
     """Look through the log directories of one broker. ConfigError if they are none, or in use, or not of one broker."""
+    check_distinct(directories)
     found = Survey(_owner(directories))
     partitions: dict[str, list[tuple[FoundPartition, UUID | None]]] = {}
     compacted = set()

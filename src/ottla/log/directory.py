@@ -29,7 +29,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -399,6 +399,19 @@ class LogDirectory:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+def check_distinct(paths: Sequence[Path]) -> None:
+    """ConfigError if two are the same directory, under whatever names. A lock would not tell: it is one of the process."""
+    places: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        try:
+            found = path.stat()
+        except OSError:
+            continue  # whoever opens it will see what is wrong with it
+        other = places.setdefault((found.st_dev, found.st_ino), path)
+        if other is not path:
+            raise ConfigError(f"{other} and {path} are the same directory, which may be given only once")
 
 
 def _take_lock(path: Path) -> int:

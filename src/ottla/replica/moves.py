@@ -8,7 +8,8 @@ A crash leaves one of three things behind, and the next start goes on from there
 
     current and future        the copy begins anew, unless the broker had stopped cleanly: what neither log had on disk
                               may differ between them
-    current in two places     the new one was on disk whole when it got its name, so it is the longer one or as long: it stays
+    current in two places     the new one was on disk whole when it got its name, so it is the longer one or as long: it stays.
+                              If it lacks anything that the other has, no move left them behind, and the broker does not start
     the new one alone         done
 
 If something is cut off the current log, or cleaned out of it, what was copied may not be what is there: the copy begins anew,
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from ottla.base.errors import ConfigError
+from ottla.base.errors import ConfigError, CorruptionError
 from ottla.log import FileRange, Log, LogConfig, LogDirectory, StorageError
 from ottla.log import TopicPartition as LogPartition
 from ottla.metadata.ids import TopicPartition
@@ -188,6 +189,22 @@ def _keep_one(where: LogPartition, directories: list[LogDirectory], *, now_ms: i
         raise ConfigError(f"log.dirs: {where} is in {places}, and belongs to different topics of that name")
     kept = max(directories, key=lambda each: each.logs[where].log_end_offset)
     for directory in directories:
+        if directory is not kept and not _has_all(kept.logs[where], directory.logs[where]):
+            raise ConfigError(
+                f"log.dirs: {where} is in {directory.path} and in {kept.path}, and one does not hold what the other has; "
+                "put away the one that is not to be served"
+            )
+    for directory in directories:
         if directory is not kept:
             logger.warning("%s was moved from %s to %s; what is left is deleted", where, directory.path, kept.path)
             directory.delete(where, now_ms=now_ms)
+
+
+def _has_all(log: Log, other: Log) -> bool:
+    """Whether every batch of ``other`` is in ``log``, but for what lies before its start: that was deleted where it went on."""
+    start = max(log.log_start_offset, other.log_start_offset)
+    try:
+        mine = (each.header for each in log.batches(start))
+        return all(next(mine, None) == theirs.header for theirs in other.batches(start))
+    except CorruptionError:
+        return False

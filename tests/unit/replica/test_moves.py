@@ -239,6 +239,40 @@ def test_the_same_partition_of_two_topics_is_nobodys_to_choose(tmp_path: Path) -
         pass
 
 
+def grown(folder: Path, name: str, *, numbers: range) -> None:
+    """The partition gets more records while only this directory is there."""
+    directory = LogDirectory(folder / name)
+    try:
+        directory.load(lambda _: SMALL, now_ms=NOW_MS)
+        replicas = Replicas(BROKER, [directory], lambda _: SMALL)
+        replicas.obey(ORDER, now_ms=NOW_MS, now_s=0.0)
+        fill(replicas, numbers)
+        directory.close(now_ms=NOW_MS)
+    finally:
+        directory.abandon()
+
+
+def test_of_two_copies_the_one_that_has_everything_stays(tmp_path: Path) -> None:
+    grown(tmp_path, "a", numbers=range(3))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    grown(tmp_path, "b", numbers=range(3, 6))
+    with opened(tmp_path) as replicas:
+        assert source_of(replicas).path.name == "b"
+        assert replicas.partition(*WHERE).log.log_end_offset == 18
+
+
+@pytest.mark.parametrize("more", [4, 5])
+def test_of_two_copies_that_went_on_apart_none_is_deleted(tmp_path: Path, more: int) -> None:
+    grown(tmp_path, "a", numbers=range(3))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    grown(tmp_path, "a", numbers=range(3, 5))
+    grown(tmp_path, "b", numbers=range(7, 7 + more))
+    with pytest.raises(ConfigError, match="does not hold what the other has"), opened(tmp_path):
+        pass
+    assert (tmp_path / "a" / "t-0").exists()
+    assert (tmp_path / "b" / "t-0").exists()
+
+
 @pytest.mark.skipif(COMPILED, reason="compiled code calls the system past what a test puts in its place")
 def test_a_move_that_ends_at_any_call_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", checked_only)
