@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli import options
 from ottla.cli.client import jsonrecord
 from ottla.cli.client.connection import Target, client_command
 from ottla.cli.client.formatting import Formatter, Watermarks
@@ -31,7 +32,13 @@ VALUES = r"%v\n"
 @click.option(
     "-p", "--partition", "partitions", metavar="N", type=click.IntRange(0), multiple=True, help="Only this partition."
 )
-@click.option("-g", "--group", metavar="NAME", help="Share the partitions with others of this group, and commit.")
+@click.option(
+    "-g",
+    "--group",
+    metavar="NAME",
+    callback=options.not_empty,
+    help="Share the partitions with others of this group, and commit.",
+)
 @click.option("-f", "--format", "form", metavar="FORMAT", default=VALUES, help="jsonl, json, or a format string.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format jsonl.")
 @click.option("--read-committed", is_flag=True, help="Leave out what transactions did not commit.")

@@ -9,6 +9,7 @@ from typing import TextIO
 
 import click
 
+from ottla.cli import options
 from ottla.cli.client.connection import (
     NOT_FOUND,
     Connection,
@@ -57,7 +58,7 @@ def describe(patterns: tuple[str, ...], *, output: Output, target: Target) -> No
 
 
 @command.command("reset")
-@click.argument("group")
+@click.argument("group", callback=options.not_empty)
 @click.option(
     "-t",
     "--topic",
@@ -69,7 +70,7 @@ def describe(patterns: tuple[str, ...], *, output: Output, target: Target) -> No
 @click.option("--to", "to", metavar="PLACE", help="Where to go on: PLACE as said above.")
 @click.option("--shift", metavar="N", type=int, help="So many records on, or back if negative.")
 @click.option(
-    "--from-file", "file", metavar="FILE", type=click.File(encoding="utf-8"), help="Offsets in a file; - is stdin."
+    "--from-file", "file", metavar="FILE", type=click.File(encoding="utf-8-sig"), help="Offsets in a file; - is stdin."
 )
 @click.option("--execute", is_flag=True, help="Do it; without this it is only shown.")
 @output_command
@@ -111,7 +112,14 @@ def reset(
     connection = target.connect()
     rows = plan_reset(target, connection, group, named, wanted, now_ms)
     if not rows:
-        raise Failure(f"{group} has committed nothing; -t names topics to begin with", NOT_FOUND)
+        why = (
+            "has committed nothing; -t names topics to begin with" if file is None else f"is not told of in {file.name}"
+        )
+        raise Failure(f"{group} {why}", NOT_FOUND)
+    unmoved = [f"{row['topic']}:{row['partition']}" for row in rows if row["new_offset"] is None]
+    why = "there is nothing committed to shift from" if shift is not None else "the topic is gone"
+    if len(unmoved) == len(rows):
+        raise Failure(f"nothing can be set for {group} in {' '.join(unmoved)}: {why}", NOT_FOUND)
     check_idle(target, connection, group)
     if execute:
         carry_out(target, connection, group, rows)
@@ -123,6 +131,8 @@ def reset(
         field("LAG", "lag"),
     )
     show(output, "offsets", rows, columns)
+    if unmoved:
+        output.note(f"stays as it is, as {why}: {' '.join(unmoved)}")
     if not execute:
         output.note("nothing was changed; --execute does it")
 
@@ -147,7 +157,10 @@ def _wanted(
     if sum(each is not None for each in (to, shift, file)) != 1:
         raise ResetError("one of --to, --shift and --from-file says where to go on")
     if file is not None:
-        return parse_offsets(file, group)
+        try:
+            return parse_offsets(file, group)
+        except UnicodeDecodeError:
+            raise ResetError(f"{file.name} is no text in UTF-8") from None
     return Place(shift=shift or 0) if to is None else parse_place(to, now_ms=now_ms)
 
 

@@ -51,3 +51,10 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
             raise click.BadParameter(f"{value!r} is not of the form k=v", ctx, param)
         pairs[key] = text
     return pairs
+
+
+def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The callback of a name that may be left out, but not be nothing."""
+    if value is not None and not value:
+        raise click.BadParameter("an empty name is none", ctx, param)
+    return value

@@ -59,7 +59,10 @@ def _handler(render: Callable[[], str], loop: asyncio.AbstractEventLoop) -> type
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(text)
+            if self.command != "HEAD":
+                self.wfile.write(text)
+
+        do_HEAD = do_GET  # noqa: N815  as http.server names it
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Scrapes are no news."""

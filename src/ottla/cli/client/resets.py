@@ -44,13 +44,16 @@ _WORDS = {"earliest": START, "latest": END}
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int]]:
-    """``TOPIC`` or ``TOPIC:0,1``; no numbers mean all partitions."""
+    """``TOPIC`` or ``TOPIC:0,1``; no numbers mean all partitions, whatever else is said of the topic."""
     wanted: dict[str, list[int]] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         if colon and not all(number.isascii() and number.isdigit() for number in numbers.split(",")):
             raise ResetError(f"{text!r} is not of the form TOPIC or TOPIC:0,1")
-        wanted[topic] = sorted({*wanted.get(topic, []), *map(int, numbers.split(","))}) if colon else []
+        if not colon:
+            wanted[topic] = []
+        elif wanted.get(topic) != []:
+            wanted[topic] = sorted({*wanted.get(topic, []), *map(int, numbers.split(","))})
     return wanted
 
 

@@ -28,22 +28,28 @@ def check_idle(target: Target, connection: Connection, group: str) -> None:
         )
 
 
-def chosen_partitions(
-    connection: Connection, topics: Mapping[str, list[int]], known: Iterable[Partition]
-) -> list[Partition]:
-    """Those of the topics that were named, or else all that the group has committed for."""
-    if not topics:
-        return sorted(known)
-    chosen = []
-    for topic, numbers in topics.items():
-        found = connection.cluster.topics.get(topic)
-        if found is None:
-            raise missing_topic(topic)
-        for number in numbers or sorted(found.partitions):
-            if number not in found.partitions:
-                raise Failure(f"{topic} has the partitions 0 to {len(found.partitions) - 1}, not {number}", NOT_FOUND)
-            chosen.append((topic, number))
-    return chosen
+def chosen_partitions(connection: Connection, topics: Mapping[str, list[int]]) -> list[Partition]:
+    return [
+        (topic, number)
+        for topic, numbers in topics.items()
+        for number in numbers or _partitions_of(connection, topic)
+        if _is_there(connection, topic, number)
+    ]
+
+
+def _partitions_of(connection: Connection, topic: str) -> list[int]:
+    found = connection.cluster.topics.get(topic)
+    if found is None:
+        raise missing_topic(topic)
+    return sorted(found.partitions)
+
+
+def _is_there(connection: Connection, topic: str, number: int) -> bool:
+    """Raises Failure if it is not: somebody named it."""
+    there = _partitions_of(connection, topic)
+    if number not in there:
+        raise Failure(f"{topic} has the partitions 0 to {len(there) - 1}, not {number}", NOT_FOUND)
+    return True
 
 
 def plan_reset(
@@ -54,22 +60,33 @@ def plan_reset(
     wanted: Place | Mapping[Partition, int],
     now_ms: int,
 ) -> list[Row]:
-    """One row for each partition. An offset beyond either end is moved to that end."""
+    """One row for each partition. An offset beyond either end is moved to that end.
+
+    There is no new offset for a partition that is gone, nor where a shift has nothing to begin at.
+    """
     admin, timeout_s = connection.admin, target.timeout_s
     committed = committed_offsets(target, admin, group)
-    known = committed if isinstance(wanted, Place) else wanted
-    partitions = chosen_partitions(connection, topics, known)
     if not isinstance(wanted, Place):
-        partitions = [where for where in partitions if where in wanted]
-    low = list_offsets(admin, partitions, OffsetSpec.earliest(), timeout_s)
-    high = list_offsets(admin, partitions, OffsetSpec.latest(), timeout_s)
+        named = set(chosen_partitions(connection, topics))
+        partitions = [where for where in sorted(wanted) if not topics or where in named]
+        there = [where for where in partitions if _is_there(connection, *where)]
+    elif topics:
+        partitions = there = chosen_partitions(connection, topics)
+    else:
+        partitions, known = sorted(committed), connection.cluster.topics
+        there = [where for where in partitions if where[0] in known and where[1] in known[where[0]].partitions]
+    low = list_offsets(admin, there, OffsetSpec.earliest(), timeout_s)
+    high = list_offsets(admin, there, OffsetSpec.latest(), timeout_s)
     at: Mapping[Partition, int | None] = {}
     if isinstance(wanted, Place) and wanted.bound is not None and wanted.bound.kind is Kind.TIME:
-        at = list_offsets(admin, partitions, OffsetSpec.for_timestamp(wanted.bound.value), timeout_s)
+        at = list_offsets(admin, there, OffsetSpec.for_timestamp(wanted.bound.value), timeout_s)
     rows = []
     for where in partitions:
-        first, end = low[where] or 0, high[where] or 0
         now = committed[where].offset if where in committed else None
+        if where not in high:
+            rows.append(_row(group, where, now, None, None))
+            continue
+        first, end = low[where] or 0, high[where] or 0
         if not isinstance(wanted, Place):
             new: int | None = wanted[where]
         elif wanted.bound is None:
@@ -82,7 +99,7 @@ def plan_reset(
     return rows
 
 
-def _row(group: str, where: Partition, now: int | None, new: int | None, end: int) -> Row:
+def _row(group: str, where: Partition, now: int | None, new: int | None, end: int | None) -> Row:
     return {
         "group": group,
         "topic": where[0],
@@ -90,7 +107,7 @@ def _row(group: str, where: Partition, now: int | None, new: int | None, end: in
         "committed_offset": now,
         "new_offset": new,
         "high_watermark": end,
-        "lag": None if new is None else end - new,
+        "lag": None if new is None or end is None else end - new,
     }
 
 

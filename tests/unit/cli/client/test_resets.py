@@ -36,6 +36,7 @@ def test_what_is_no_place(text: str) -> None:
 
 def test_topics_and_partitions() -> None:
     assert parse_topics(["a", "b:2,1", "b:0"]) == {"a": [], "b": [0, 1, 2]}
+    assert parse_topics(["a:1", "a"]) == parse_topics(["a", "a:1"]) == {"a": []}
     with pytest.raises(ResetError):
         parse_topics(["a:x"])
 
