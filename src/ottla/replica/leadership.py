@@ -21,6 +21,9 @@ controller checks by the broker epoch that goes with the proposal.
 *Leaving.* A follower that has not been at the end for ``replica.lag.time.max.ms`` leaves. One in sync that fetches from
 before the high watermark has lost what it once had, whatever its clock says, and leaves at once.
 
+*Recovering.* Who was elected uncleanly has nothing to recover but its own log, and has done so when it leads. So every proposal
+is one of a leader that has recovered, as with Kafka; the controller refuses a recovering one company (KIP-704).
+
 One proposal is on its way at a time. An answer ends it one of three ways:
 
     confirmed   the ISR is as the answer says
@@ -92,7 +95,6 @@ class Proposal(NamedTuple):
     isr: tuple[tuple[BrokerId, int], ...]
     leader_epoch: int
     partition_epoch: int
-    recovering: bool
 
 
 class Leadership:
@@ -100,7 +102,6 @@ class Leadership:
 
     __slots__ = (
         "_broker_id",
-        "_recovering",
         "committed",
         "epoch",
         "followers",
@@ -119,7 +120,6 @@ class Leadership:
         self.committed: Replicas = state.isr
         self.proposed: Replicas | None = None
         self._broker_id = broker_id
-        self._recovering = state.recovering
         self.followers: dict[int, Follower] = {}
         self.assign(replicas, now_s=now_s)
 
@@ -139,7 +139,6 @@ class Leadership:
         if partition_epoch < self.partition_epoch:
             return False
         self.committed, self.partition_epoch, self.proposed = isr, partition_epoch, None
-        self._recovering = False
         return True
 
     def refused(self) -> None:
@@ -267,4 +266,4 @@ class Leadership:
             for each in isr
             if each == self._broker_id or each in self.followers
         )
-        return Proposal(members, self.epoch, self.partition_epoch, self._recovering)
+        return Proposal(members, self.epoch, self.partition_epoch)

@@ -181,7 +181,6 @@ class IsrProposals:
                     partition_index=where.partition,
                     leader_epoch=proposal.leader_epoch,
                     new_isr_with_epochs=members,
-                    leader_recovery_state=int(proposal.recovering),
                     partition_epoch=proposal.partition_epoch,
                 )
             )

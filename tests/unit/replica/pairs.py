@@ -44,9 +44,16 @@ class Broker:
         return self.replicas.partition(*WHERE)
 
     def order(
-        self, leader: int, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...], *, version: int = 0
+        self,
+        leader: int,
+        epoch: int,
+        isr: tuple[int, ...],
+        replicas: tuple[int, ...],
+        *,
+        version: int = 0,
+        recovering: bool = False,
     ) -> None:
-        state = LeaderAndIsr(BrokerId(leader), epoch, tuple(map(BrokerId, isr)), 1, version)
+        state = LeaderAndIsr(BrokerId(leader), epoch, tuple(map(BrokerId, isr)), 1, version, recovering)
         order = Order(WHERE, TOPIC_ID, state, tuple(map(BrokerId, replicas)))
         self.replicas.obey(order, now_ms=NOW_MS, now_s=0.0)
 

@@ -32,6 +32,7 @@ class Controllers:
 
     def __init__(self, *codes: ErrorCode) -> None:
         self.asked = 0
+        self.recovering = -1
         self.agreed = asyncio.Event()
         self.on_asked: Callable[[], None] = lambda: None
         self._codes = list(codes)
@@ -45,6 +46,7 @@ class Controllers:
         self.on_asked()
         (topic,) = request.topics
         (data,) = topic.partitions
+        self.recovering = data.leader_recovery_state
         answer = ResponsePartitionData(partition_index=WHERE.partition)
         if self._codes:
             answer.error_code = self._codes.pop(0)
@@ -112,3 +114,12 @@ def test_one_that_an_order_has_overtaken_is_forgotten(leader: Broker) -> None:
     propose(leader, controllers, seconds=0.1)
     assert controllers.asked == 1
     assert leader.partition.isr == (A, B)
+
+
+def test_who_was_elected_uncleanly_has_recovered_when_it_leads(leader: Broker) -> None:
+    """The controller refuses a leader that says otherwise any company."""
+    leader.order(A, 6, (A, B), (A, B), version=1, recovering=True)
+    controllers = Controllers()
+    propose(leader, controllers, seconds=10)
+    assert controllers.recovering == 0
+    assert leader.partition.isr == (A,)
