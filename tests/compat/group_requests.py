@@ -176,7 +176,7 @@ class Model(Party):
         done = [actor for actor, parked in self.waiting.items() if parked.is_complete]
         for actor in done:
             response, version = self.waiting.pop(actor).response, self._asked_in[actor]
-            assert response is not None
+            assert isinstance(response, Message)
             self.learn(actor, decode(type(response), version, encode(response, version)))
         return done
 

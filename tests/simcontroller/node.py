@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.scope import TaskScope
-from ottla.broker.api import Answer, Handle, Parked
+from ottla.broker.api import Answer, Handle, Parked, Reply
 from ottla.broker.apis import (
     k00_produce,
     k01_fetch,
@@ -317,10 +317,10 @@ class Node:
         if isinstance(response, Parked):
             on_abandoned = response.on_abandoned
 
-            def complete(message: Message | None) -> None:
+            def complete(message: Reply) -> None:
                 if answer.done():
                     return
-                if message is None:
+                if message is None or isinstance(message, RemoteProtocolError):
                     answer.set_exception(PeerLostError("nobody is left to answer"))
                 else:
                     answer.set_result(message)

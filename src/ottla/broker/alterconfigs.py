@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.broker.api import Answer, Parked
+from ottla.broker.api import Answer, Parked, tend
 from ottla.broker.configadmin import RESOURCE_KINDS, ResourceKind
 from ottla.broker.context import Context
 from ottla.broker.errors import RefusedError
@@ -76,7 +76,7 @@ def alter(
             outcomes.append(outcome)
         parked.complete(respond(outcomes))
 
-    ctx.services.scope.spawn(work(), name="changing settings")
+    tend(ctx.services.scope, work, parked, name="changing settings")
     return parked
 
 

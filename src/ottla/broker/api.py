@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.scope import TaskScope
@@ -23,6 +23,8 @@ from ottla.wire import ApiKey, Message
 
 if TYPE_CHECKING:
     from ottla.broker.context import Context
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,10 @@ class Resource(Enum):
     TRANSACTIONAL_ID = "transactional id"
 
 
+Reply = Message | RemoteProtocolError | None
+"""None: it is done, and there is nothing to say. An error ends the connection."""
+
+
 class Parked:
     """An answer that is still to come. ``complete`` is called once; what comes after that is nobody's concern.
 
@@ -62,15 +68,14 @@ class Parked:
     __slots__ = ("_on_complete", "holds", "is_complete", "on_abandoned", "response")
 
     def __init__(self, on_abandoned: Callable[[], None] | None = None, *, holds: bool = False) -> None:
-        self.response: Message | None = None
+        self.response: Reply = None
         self.on_abandoned = on_abandoned
         self.holds = holds
         """What the client sent behind this request has to wait for the answer, or it would overtake."""
         self.is_complete = False
-        self._on_complete: Callable[[Message | None], None] | None = None
+        self._on_complete: Callable[[Reply], None] | None = None
 
-    def complete(self, response: Message | None) -> None:
-        """None: it is done, and there is nothing to say."""
+    def complete(self, response: Reply) -> None:
         if self.is_complete:
             return
         self.is_complete = True
@@ -83,9 +88,13 @@ class Parked:
 
     def answer(self) -> Answer:
         """For a handler: what was decided at once is answered at once."""
-        return self.response if self.is_complete else self
+        if not self.is_complete:
+            return self
+        if isinstance(self.response, RemoteProtocolError):
+            raise self.response
+        return self.response
 
-    def follow(self, answer: Answer) -> None:
+    def follow(self, answer: Answer | RemoteProtocolError) -> None:
         """Be complete with ``answer``: now, or when that is."""
         if isinstance(answer, Parked):
             self.on_abandoned = answer.on_abandoned
@@ -93,7 +102,7 @@ class Parked:
         else:
             self.complete(answer)
 
-    def when_complete(self, callback: Callable[[Message | None], None]) -> None:
+    def when_complete(self, callback: Callable[[Reply], None]) -> None:
         """For the connection that has to send the answer."""
         if self.is_complete:
             callback(self.response)
@@ -105,7 +114,7 @@ def later(scope: TaskScope, deed: Coroutine[Any, Any, Answer], *, name: str) -> 
     """The answer to a request that takes a task of its own, one that keeps what the sender sends behind it waiting."""
     parked = Parked(holds=True)
 
-    def done(task: asyncio.Task[Answer]) -> None:
+    def done(task: asyncio.Task[Answer | RemoteProtocolError]) -> None:
         if task.cancelled():
             deed.close()  # which has not begun where the scope ended in the same turn
         else:
@@ -119,13 +128,24 @@ def later(scope: TaskScope, deed: Coroutine[Any, Any, Answer], *, name: str) -> 
     return parked
 
 
-async def _unfailing(deed: Coroutine[Any, Any, Answer], name: str) -> Answer:
-    """A request nobody foresaw costs its sender the answer, and no one else anything."""
+def tend(scope: TaskScope, work: Callable[[], Coroutine[Any, Any, None]], parked: Parked, *, name: str) -> None:
+    """Have a task do what completes ``parked``, be it with an error."""
+
+    async def unfailing() -> None:
+        error = await _unfailing(work(), name)
+        if error is not None:
+            parked.complete(error)
+
+    scope.spawn(unfailing(), name=name)
+
+
+async def _unfailing(deed: Coroutine[Any, Any, T], name: str) -> T | RemoteProtocolError:
+    """A request nobody foresaw costs its sender the connection, and no one else anything."""
     try:
         return await deed
     except Exception:
         log.exception("%s could not be done", name)
-        return None
+        return RemoteProtocolError(f"{name} could not be done")
 
 
 Answer = Message | Parked | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from ottla.broker.api import Answer, Parked
+from ottla.broker.api import Answer, Parked, tend
 from ottla.broker.context import Context
 from ottla.controller.controller import Controller, NotControllerError
 from ottla.registry import RegistryError
@@ -24,7 +24,6 @@ def ask(ctx: Context, deed: Callable[[Controller], Awaitable[Message]], refuse: 
     parked = Parked()
 
     async def act() -> None:
-        response: Message | None = None
         try:
             response = await deed(controller)
         except NotControllerError:
@@ -33,8 +32,7 @@ def ask(ctx: Context, deed: Callable[[Controller], Awaitable[Message]], refuse: 
             # It may have been done: whoever asked asks again, and finds out.
             log.warning("an answer is not known: %s", error)
             response = refuse(ErrorCode.REQUEST_TIMED_OUT)
-        finally:
-            parked.complete(response)
+        parked.complete(response)
 
-    ctx.services.scope.spawn(act(), name="controller's answer")
+    tend(ctx.services.scope, act, parked, name="what the controller was asked for")
     return parked

@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.broker.api import Answer, Parked, Together
+from ottla.broker.api import Answer, Parked, Reply, Together
 from ottla.broker.context import Context
 from ottla.broker.dispatch import Route, UnsupportedVersionError
 from ottla.net import Connection
@@ -262,8 +262,12 @@ class KafkaConnection(Connection):
         else:
             self._complete(waiting, answer)
 
-    def _complete(self, waiting: _Waiting, response: Message | None) -> None:
+    def _complete(self, waiting: _Waiting, response: Reply) -> None:
         if self.is_closing:
+            return
+        if isinstance(response, RemoteProtocolError):
+            log.info("closing %s:%d: %s", *self.peer, response)
+            self.abort()
             return
         try:
             if waiting.bill is not None:

@@ -7,6 +7,7 @@ not yet ready. Who has no time at all is told so at once, as with Kafka, and the
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -21,6 +22,8 @@ from ottla.metadata.image import Image, Topic
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.registry import BadVersionError, NodeExistsError, Registry, RegistryError
 from ottla.wire import ErrorCode
+
+log = logging.getLogger(__name__)
 
 ELSEWHERE_MS: Final = 3_000
 """How long one waits for a topic that another makes: it may also be on its way out."""
@@ -142,8 +145,11 @@ class TopicAdmin:
             error = TopicError(ErrorCode.NOT_CONTROLLER, str(refusal))
         except RegistryError as failure:
             error = TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))
-        finally:
-            done(error)
+        except Exception as failure:
+            # What nobody foresaw is told to whoever asked, and is no end of the broker.
+            log.exception("a change of a topic failed")
+            error = TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, str(failure))
+        done(error)
 
     async def _create(self, topic: NewTopic, assignment: TopicAssignment, timeout_ms: int) -> None:
         try:

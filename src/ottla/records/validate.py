@@ -52,6 +52,7 @@ from ottla.records.record import Record, read_batch
 from ottla.records.walk import FAULTS, OK, StreamWalk, Walked, walk
 
 UNLIMITED_MS: Final = (1 << 63) - 1
+_EARLIEST: Final = -1 << 63
 LOOP_BYTES_MAX: Final = 8 << 20
 """What a batch may unpack to before it is too much to be judged while others wait: some 8 ms."""
 LOOP_GZIP_BYTES_MAX: Final = 2 << 20
@@ -206,6 +207,10 @@ def _check_records(
     if origin is not AppendOrigin.CLIENT:
         return
     _, _, low, high, keyless = walked
+    # Compiled, the sum of two i64 would be one.
+    smallest, largest = int(header.base_timestamp) + int(low), int(header.base_timestamp) + int(high)
+    if smallest < _EARLIEST or largest > UNLIMITED_MS:
+        raise InvalidTimestampError("timestamps beyond 64 bits")
     keys_lack = rules.compacted and keyless >= 0
     stamped_by_log = bool(header.attributes & LOG_APPEND_TIME_FLAG)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -216,9 +221,7 @@ def _check_records(
         return
     if stamped_by_log:
         smallest = largest = header.max_timestamp
-    else:
-        smallest, largest = header.base_timestamp + low, header.base_timestamp + high
-    if keys_lack or now_ms - smallest > rules.before_max_ms or largest - now_ms > rules.after_max_ms:
+    if keys_lack or _is_late(smallest, rules, now_ms) or largest - now_ms > rules.after_max_ms:
         _refuse(_each(data, header, rules, patience), rules, now_ms=now_ms)
 
 
@@ -246,10 +249,17 @@ def _refuse(records: Iterator[Record], rules: Rules, *, now_ms: int | None) -> N
         raise InvalidRecordError(_KEYLESS, tuple(errors))
 
 
+def _is_late(timestamp: int, rules: Rules, now_ms: int) -> bool:
+    """Further back than is allowed; nothing is, if nothing limits it."""
+    return now_ms - timestamp > rules.before_max_ms != UNLIMITED_MS
+
+
 def _out_of_range(record: Record, rules: Rules, now_ms: int) -> str:
     """What is wrong with the time of a record; one without a timestamp is in no range and out of none."""
-    late, early = now_ms - record.timestamp, record.timestamp - now_ms
-    if record.timestamp == NO_TIMESTAMP or (late <= rules.before_max_ms and early <= rules.after_max_ms):
+    early = record.timestamp - now_ms
+    if record.timestamp == NO_TIMESTAMP or (
+        not _is_late(record.timestamp, rules, now_ms) and early <= rules.after_max_ms
+    ):
         return ""
     return (
         f"timestamp {record.timestamp} is out of range: it should lie within "

@@ -69,7 +69,7 @@ def check_enough_in_sync(pair: tuple[Broker, Broker]) -> None:
 
     async def story() -> None:
         asked = Asked(leader, loop=asyncio.get_running_loop())
-        answers: list[Message | None] = []
+        answers: list[Any] = []
 
         def send() -> None:
             answer = asked.ask(ApiKey.PRODUCE, produce(batch), VERSION)

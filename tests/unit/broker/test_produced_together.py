@@ -21,6 +21,7 @@ from ottla.broker.apis import k00_produce
 from ottla.broker.context import Context
 from ottla.broker.vetting import Vetting
 from ottla.records import Codec, Record, build_batch
+from ottla.records.errors import CorruptMessageError
 from ottla.wire import ApiKey, ErrorCode, Message, encode, request_framer
 from ottla.wire.messages.k00_produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.messages.k18_api_versions import ApiVersionsRequest
@@ -43,6 +44,46 @@ LABORIOUS = build_batch([Record(b"2", bytes(100_000), NOW_MS)] * 100, codec=Code
 def numbered(sequence: int, producer_id: int = 9) -> bytes:
     record = Record(None, b"%d" % sequence, NOW_MS)
     return build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+
+
+class Judges:
+    """In the place of ``Vetting``: what it finds, or fails with."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def vet(self, *_: object, **__: object) -> object:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "acks", "is_answered"),
+    [
+        (CorruptMessageError("torn"), 1, True),
+        (CorruptMessageError("torn"), 0, False),
+        (ZeroDivisionError(), 1, False),
+        (ZeroDivisionError(), 0, False),
+    ],
+)
+def test_a_batch_that_is_found_wrong_later_costs_its_sender_no_more_than_one_found_wrong_at_once(
+    tmp_path: Path, error: Exception, acks: int, *, is_answered: bool
+) -> None:
+    leader = Broker(tmp_path, 1)
+    leader.order(1, 0, (1,), (1,))
+
+    async def story() -> None:
+        async with TaskScope("test") as scope:
+            asked = Asked(leader, loop=asyncio.get_running_loop(), scope=scope, vetting=Judges(error))
+            answer = asked.ask(ApiKey.PRODUCE, of(LABORIOUS, acks=acks), VERSION)
+            assert isinstance(answer, Parked)
+            told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            answer.when_complete(told.set_result)
+            assert isinstance(await told, ProduceResponse if is_answered else RemoteProtocolError)
+
+    try:
+        asyncio.run(story())
+    finally:
+        leader.close()
 
 
 BATCHES = st.one_of(
@@ -195,7 +236,7 @@ def test_those_that_wait_for_a_follower_are_answered_when_it_has_them(tmp_path: 
         asked = Asked(leader, loop=asyncio.get_running_loop())
         context = Context(cast("Any", asked.services), LISTENER, ("127.0.0.1", 1))
         context.version = VERSION
-        told: list[Message | None] = []
+        told: list[Any] = []
         answers = k00_produce.together(context, [of(PLAIN, acks=-1), of(PLAIN, acks=1), of(PLAIN, acks=-1)])
         assert isinstance(answers[1], ProduceResponse)
         for answer in (answers[0], answers[2]):

@@ -14,7 +14,7 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.scope import TaskScope
-from ottla.broker.api import Answer, Parked
+from ottla.broker.api import Answer, Parked, Reply
 from ottla.broker.apis import (
     ALL,
     k00_produce,
@@ -167,7 +167,7 @@ def test_many_are_answered_later_and_in_order(ask: Any) -> None:
             assert isinstance(many, Parked)
             assert many.holds, "what is sent behind it waits"
             ctx.version = 0  # the connection is at another request by now
-            answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+            answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             many.when_complete(answered.set_result)
             answers = told(await answered)
             assert answers[: len(told(few))] == told(few)
@@ -201,7 +201,7 @@ def test_a_produce_of_many_that_nobody_acknowledges_is_done_without_a_word() -> 
             request = ProduceRequest(acks=0, topic_data=[TopicProduceData(name="t", partition_data=sent)])
             answer = k00_produce.handle(ctx, request)
             assert isinstance(answer, Parked)
-            answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+            answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
             answer.when_complete(answered.set_result)
             assert await answered is None
             refused = ctx.services.dispatch.tallies.errors[ApiKey.PRODUCE]

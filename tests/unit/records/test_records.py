@@ -154,6 +154,20 @@ def test_timestamps_out_of_range() -> None:
     validated(build_batch([Record(b"k", b"v", -1)]), rules)
 
 
+@pytest.mark.parametrize(("base", "delta"), [((1 << 63) - 1, 5), (-1 << 63, -5), (1000, (1 << 63) - 1)])
+@pytest.mark.parametrize("rules", [Rules(), Rules(timestamp_type=TimestampType.LOG_APPEND_TIME)])
+def test_timestamps_beyond_64_bits(base: int, delta: int, rules: Rules) -> None:
+    """A header and a delta that are both right, and no time together."""
+    sent = build_batch([Record(b"k", b"v", 0), Record(b"k", b"v", delta)])
+    with pytest.raises(InvalidTimestampError, match="64 bits"):
+        validated(changed(sent, lambda header: header.replace(base_timestamp=base)), rules)
+
+
+def test_no_time_is_too_early_where_nothing_limits_it() -> None:
+    earliest = -1 << 63
+    assert read_header(validated(build_batch([Record(b"k", b"v", earliest)]))).base_timestamp == earliest
+
+
 def test_too_large_as_sent_and_once_unpacked() -> None:
     large = [Record(b"k", bytes(100_000), NOW_MS)] * 100
     with pytest.raises(MessageTooLargeError):

@@ -17,10 +17,11 @@ batch is refused as Kafka refuses it from a producer that has begun no transacti
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.base.errors import Error, RemoteProtocolError
-from ottla.broker.api import Answer, Handler, Operation, Parked, Resource
+from ottla.broker.api import Answer, Handler, Operation, Parked, Resource, tend
 from ottla.broker.context import Context
 from ottla.broker.errors import error_code
 from ottla.broker.stepwise import AT_ONCE_MAX, gradually
@@ -41,6 +42,7 @@ from ottla.wire.messages.k00_produce import (
 )
 
 _FLOOR: Final = 3
+_UNACKNOWLEDGED: Final = "a produce without acknowledgement failed"
 """Versions 0 to 2 are offered for librdkafka's sake (see ``wire.apis``) and refused."""
 _ZSTD_FROM: Final = 7
 _LEADER_TOLD_FROM: Final = 10
@@ -247,7 +249,7 @@ def _topic_response(topic: TopicProduceData, appending: _Appending) -> list[Part
 
 def _answer(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answer:
     if request.acks == 0 and appending.failed and not appending.laborious:
-        raise RemoteProtocolError("a produce without acknowledgement failed")
+        raise RemoteProtocolError(_UNACKNOWLEDGED)
     return _appended_all(ctx, request, appending)
 
 
@@ -373,13 +375,14 @@ class _Vetting:
         self._request = request
         self._taken = appending.taken
         self._response = appending.response
-        ctx.services.scope.spawn(self._work(appending.laborious), name="judging a batch")
+        self._failed = appending.failed
+        tend(ctx.services.scope, partial(self._work, appending.laborious), self.parked, name="judging a batch")
 
     async def _work(self, laborious: list[_Laborious]) -> None:
         for each in laborious:
             await self._append(each)
         if self._request.acks == 0:
-            self.parked.complete(None)
+            self.parked.complete(RemoteProtocolError(_UNACKNOWLEDGED) if self._failed else None)
             return
         waiting = [each for each in self._taken if each.is_waited_for] if self._request.acks == ALL else []
         if waiting:
@@ -396,6 +399,7 @@ class _Vetting:
             info = partition.append(vetted, acks=acks, now_ms=services.clock.wall_ms())
         except Error as error:
             _refuse(self._ctx, each.name, response, error, partition, len(each.data))
+            self._failed = True
             return
         response.base_offset, response.log_append_time_ms = info.first_offset, info.log_append_time
         response.log_start_offset = info.log_start_offset

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from math import isnan
 
-from ottla.broker.api import Answer, Handler, Operation, Parked, Resource
+from ottla.broker.api import Answer, Handler, Operation, Parked, Resource, tend
 from ottla.broker.context import Context
 from ottla.broker.errors import RefusedError
 from ottla.broker.quotas.entities import IP_KEYS, QUOTA_KEYS
@@ -44,7 +44,7 @@ def handle(ctx: Context, request: AlterClientQuotasRequest) -> Answer:
             done[whose] = await _altered(ctx, entry, validate_only=request.validate_only)
         parked.complete(AlterClientQuotasResponse(entries=list(done.values())))
 
-    ctx.services.scope.spawn(work(), name="changing quotas")
+    tend(ctx.services.scope, work, parked, name="changing quotas")
     return parked
 
 
