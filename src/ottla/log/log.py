@@ -50,9 +50,9 @@ from ottla.log.epochs import EpochEndOffset, LeaderEpochCache
 from ottla.log.errors import OffsetOutOfRangeError, RecordListTooLargeError
 from ottla.log.files import Health, OpenFile, fsync_directory, write_whole
 from ottla.log.outcomes import AppendInfo, Fetched, Flush, FoundOffset
-from ottla.log.producers import ProducerState, encode_snapshot, snapshot_path
+from ottla.log.producers import BatchMetadata, ProducerState, encode_snapshot, snapshot_path
 from ottla.log.replacing import Replacing
-from ottla.log.replay import load_producers, note_completed, remove_stray_snapshots
+from ottla.log.replay import load_producers, note_completed, recall, remove_stray_snapshots
 from ottla.log.retention import Doomed, count_done
 from ottla.log.segment import Segment
 from ottla.log.segments import LogSegments
@@ -192,7 +192,7 @@ class Log:
         if header.producer_id >= 0:
             marker = read_marker(b"".join(validated.parts)) if header.is_control else None
             if origin is AppendOrigin.CLIENT:
-                duplicate = self.producers.find_duplicate(header)
+                duplicate = self.producers.find_duplicate(header) or self._recalled(header)
                 if duplicate is not None:
                     return AppendInfo(
                         duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True
@@ -203,6 +203,16 @@ class Log:
         self.records_in += header.record_count
         append_time = now_ms if header.attributes & LOG_APPEND_TIME_FLAG else NO_TIMESTAMP
         return AppendInfo(header.base_offset, header.last_offset, append_time, self.log_start_offset)
+
+    def _recalled(self, header: BatchHeader) -> BatchMetadata | None:
+        """A retry of what this broker does not remember by itself, as it has started since."""
+        entry = self.producers.forgot(header)
+        if entry is None:
+            return None
+        with self._health.guard(f"looking up what producer {entry.producer_id} wrote to {self.topic_partition}"):
+            self.active.write()
+            recall(self.producers, self._segments.row, entry)
+        return self.producers.find_duplicate(header)
 
     def finish_append(self, *, now_ms: int) -> None:
         """Write the batches that were appended to be written later. Raises StorageError: then none of them counts."""

@@ -21,7 +21,8 @@ passes the marker. Up to the first record of all of these the log is stable.
         producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64, offset_delta i32, timestamp i64,
         coordinator_epoch i32, current_txn_first_offset i64 (-1: none)
 
-Only the last batch of each producer is in it, as in Kafka's.
+Only the last batch of each producer is in it, as in Kafka's. Those before it are looked up in the log (``replay.recall``) once a
+producer sends what does not follow the last one: it may be a retry that the start of a broker came between.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ottla.base.checksums import crc32c
 from ottla.base.errors import CorruptionError
@@ -56,6 +57,10 @@ class BatchMetadata(NamedTuple):
     last_offset: int
     offset_delta: int
     timestamp: int
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> Self:
+        return cls(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
 
     @property
     def base_sequence(self) -> int:
@@ -95,6 +100,7 @@ class ProducerState:
         self.map_end_offset = 0
         self.entries: dict[int, ProducerEntry] = {}
         self.expiration_ms = expiration_ms
+        self._recalled: set[int] = set()
         # Both by first offset, in its order: transactions start in the order of the log.
         self._ongoing: dict[int, int] = {}
         self._unreplicated: dict[int, int] = {}
@@ -118,6 +124,21 @@ class ProducerState:
             if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
         return None
+
+    def forgot(self, header: BatchHeader) -> ProducerEntry | None:
+        """Whose batches before those here are to be looked up, as ``header`` may be that of one; None if it cannot, or they were."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch or entry.producer_id in self._recalled:
+            return None
+        is_whole = len(entry.batches) == BATCHES_KEPT or not entry.batches or entry.batches[0].base_sequence == 0
+        follows = header.base_sequence == (entry.last_sequence + 1) % SEQUENCES
+        return None if is_whole or follows else entry
+
+    def recall(self, producer_id: int, earlier: Iterable[BatchMetadata]) -> None:
+        """``earlier``: what the log has before the batches here, oldest first."""
+        entry = self.entries[producer_id]
+        self.entries[producer_id] = entry._replace(batches=(*earlier, *entry.batches)[-BATCHES_KEPT:])
+        self._recalled.add(producer_id)
 
     def check(self, header: BatchHeader, marker: EndTransactionMarker | None, *, from_client: bool) -> None:
         """Refuse a batch that its producer must not append."""
@@ -186,9 +207,10 @@ class ProducerState:
         ongoing = (e for e in self.entries.values() if e.current_txn_first_offset is not None)
         self._ongoing = dict(sorted((e.current_txn_first_offset or 0, e.producer_id) for e in ongoing))
         self._unreplicated = {}
+        self._recalled = set()
 
     def _replay_data(self, header: BatchHeader, entry: ProducerEntry) -> None:
-        batch = BatchMetadata(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+        batch = BatchMetadata.of(header)
         first_offset = entry.current_txn_first_offset
         if first_offset is None and header.is_transactional:
             first_offset = header.base_offset

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
+from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.log.batches import Located
 from ottla.log.files import remove_if_there
 from ottla.log.producers import (
+    BATCHES_KEPT,
     SNAPSHOT_SUFFIX,
+    BatchMetadata,
     CompletedTxn,
     ProducerEntry,
     ProducerState,
@@ -19,8 +24,10 @@ from ottla.log.producers import (
 )
 from ottla.log.segment import FileRange, Segment
 from ottla.log.txnindex import AbortedTxn
-from ottla.records import EndTransactionMarker
+from ottla.records import BatchHeader, EndTransactionMarker
 from ottla.records.control import read_marker
+
+RECALLED_BYTES_MAX: Final = 4 << 20
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +51,30 @@ def load_producers(
                     producers.complete(completed)
     producers.map_end_offset = end
     return found
+
+
+def recall(producers: ProducerState, segments: Sequence[Segment], entry: ProducerEntry) -> None:
+    """Look up what a producer wrote before the batches that are known of it; not far back, as it would be sent again at once."""
+    oldest, left = entry.batches[0].base_offset, RECALLED_BYTES_MAX
+    earlier: list[BatchMetadata] = []
+    for segment in reversed(segments):
+        if segment.base_offset >= oldest:
+            continue
+        end = segment.offset_index.lookup(oldest).position
+        start = segment.offset_index.first_behind(end - left) if end > left else None
+        position = 0 if start is None else start.position
+        before = takewhile(lambda located: located.header.base_offset < oldest, segment.batches(position))
+        with suppress(CorruptionError):  # then it is not known, as it was not before
+            earlier[:0] = [BatchMetadata.of(each.header) for each in before if _is_by(entry, each.header)]
+        left -= end - position
+        if len(earlier) >= BATCHES_KEPT or left <= 0:
+            break
+    producers.recall(entry.producer_id, earlier)
+
+
+def _is_by(entry: ProducerEntry, header: BatchHeader) -> bool:
+    is_its = (header.producer_id, header.producer_epoch) == (entry.producer_id, entry.producer_epoch)
+    return is_its and not header.is_control
 
 
 def note_completed(segment: Segment, producers: ProducerState, completed: CompletedTxn) -> None:

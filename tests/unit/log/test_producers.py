@@ -89,6 +89,22 @@ def test_a_restart_remembers(log: Log, tmp_path: Path, clean: bool) -> None:
     assert append(again, idempotent(1, 40)) == (40, False)
 
 
+def test_a_retry_that_a_start_came_between_is_known_as_well(log: Log, tmp_path: Path) -> None:
+    """A snapshot tells of the last batch only; those before it are in the log, in earlier segments and between others."""
+    for number in range(40):
+        append(log, idempotent(1, number))
+        append(log, idempotent(2, number))
+    log.close(now_ms=NOW_MS)
+    again, _ = open_log(tmp_path / "t-0", recovery_point=80, clean=True)
+    assert len(again.producers.entries[1].batches) == 1
+    for number in (36, 39, 35, 38, 37):
+        assert append(again, idempotent(1, number)) == (2 * number, True)
+    with pytest.raises(OutOfOrderSequenceError):
+        append(again, idempotent(1, 34))
+    assert append(again, idempotent(2, 40)) == (80, False)
+    assert append(again, idempotent(2, 38)) == (77, True)
+
+
 def test_what_is_truncated_is_forgotten(log: Log) -> None:
     for number in range(40):
         append(log, idempotent(1, number))
