@@ -116,7 +116,7 @@ def generate(patterns: tuple[str, ...], *, brokers: str | None, replication_fact
     if (brokers is None) == (replication_factor is None):
         raise click.UsageError("give either --brokers or --replication-factor")
     with _operations(target) as operations:
-        topics, layout = _topics(operations, patterns), operations.layout()
+        layout, topics = operations.layout(), _topics(operations, patterns)
         if replication_factor is not None:
             plan = with_factor(layout, topics, replication_factor)
         else:
@@ -212,15 +212,22 @@ def ls(*, output: Output, target: Target) -> None:
 def drain(broker: int, *, throttle: int | None, wait_: bool, dry_run: bool, output: Output, target: Target) -> None:
     """Move everything off a broker, so that it can go for good."""
     with _operations(target) as operations:
-        wanted = without_broker(operations.layout(), broker)
+        layout = operations.layout()
+        wanted = without_broker(layout, broker)
         if dry_run:
             click.echo(write_plan(wanted))
-        elif wanted:
+            return
+        leaving = {where: layout.replicas[where] for where, removing in layout.removing.items() if broker in removing}
+        if wanted:
             _execute(operations, wanted, throttle, wait_=wait_, output=output)
+        elif leaving:
+            output.note(f"{len(leaving)} partitions are on their way from broker {broker} already")
         elif broker in operations.brokers:
             output.note(f"broker {broker} holds nothing")
         else:
             raise Failure(f"there is no broker {broker}", NOT_FOUND)
+        if leaving and wait_:
+            _wait(operations, leaving, output)
 
 
 @command.command("verify-replicas", short_help="Compare replicas byte by byte.")

@@ -38,3 +38,20 @@ def test_the_way_back_from_a_move_under_way_lacks_what_the_move_adds(cluster: St
     done = CliRunner().invoke(clusteradmin.command, words)
     assert done.exit_code == 0, done.output
     assert '"partition": 0, "replicas": [1]}' in done.output
+
+
+def test_a_drain_during_a_move_plans_from_where_the_move_goes() -> None:
+    with StandIns(1, 2, 3, 4, 5).running() as cluster:
+        cluster.partitions = [(1, [1, 2, 4, 3], [1, 2, 3])]
+        cluster.adding, cluster.removing = {0: [4]}, {0: [3]}
+
+        def run(*words: str) -> str:
+            done = CliRunner().invoke(clusteradmin.command, [*words, "-b", cluster.bootstrap(1)])
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        assert '"replicas": [1, 5, 4]}' in run("drain", "2", "--dry-run")
+        assert '"partitions": []' in run("drain", "3", "--dry-run")
+        assert run("drain", "3") == "1 partitions are on their way from broker 3 already\n"
+        assert '"partitions": []' in run("reassign", "generate", "t", "-r", "3")
+        assert '"replicas": [1, 2]}' in run("reassign", "generate", "t", "-r", "2")

@@ -80,6 +80,10 @@ class Move(NamedTuple):
     adding: list[int]
     removing: list[int]
 
+    @property
+    def target(self) -> list[int]:
+        return [broker for broker in self.replicas if broker not in self.removing]
+
 
 class Operations:
     """A cluster, over connections of its own."""
@@ -120,8 +124,14 @@ class Operations:
         }
 
     def layout(self) -> Layout:
+        """Where everything will be once the moves that are under way have ended."""
+        moves = self.moves()
+        self.refresh()  # not before: a move that ended in between would be taken for what it showed on its way
         racks = {broker.broker_id: broker.rack for broker in self.brokers.values()}
-        return Layout(racks, {where: each.replicas for where, each in self.partitions.items()})
+        replicas = {
+            where: moves[where].target if where in moves else each.replicas for where, each in self.partitions.items()
+        }
+        return Layout(racks, replicas, {where: move.removing for where, move in moves.items() if where in replicas})
 
     # What only the controller does.
 

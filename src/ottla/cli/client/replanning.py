@@ -2,15 +2,16 @@
 
 A plan moves no more than it has to. Whatever is new goes to the broker with the fewest replicas, one in a rack that has none
 of the partition before any other; what goes is taken from the end, so that leaders stay. Only spreading over given brokers
-starts from nothing, as Kafka's own tool does.
+starts from nothing, as Kafka's own tool does. What is on its way already is planned from where it goes, and does not go back.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from ottla.base.errors import Error
 from ottla.metadata.ids import BrokerId
@@ -18,6 +19,7 @@ from ottla.metadata.placement import place_replicas, usable_racks
 
 Where = tuple[str, int]
 Assignment = dict[Where, list[int]]
+_NONE: Final[Mapping[Where, Collection[int]]] = MappingProxyType({})
 
 
 class PlanError(Error):
@@ -29,10 +31,12 @@ class UnknownBrokerError(PlanError):
 
 
 class Layout(NamedTuple):
-    """The brokers with their racks, and where all partitions are."""
+    """The brokers with their racks, and where all partitions are, or will be once their moves have ended."""
 
     racks: Mapping[int, str | None]
     replicas: Mapping[Where, list[int]]
+    removing: Mapping[Where, Collection[int]] = _NONE
+    """Who loses a partition by a move that is under way: nobody to give it to while there are others."""
 
 
 def spread(layout: Layout, topics: Iterable[str], brokers: Iterable[int], *, start: int, shift: int) -> Assignment:
@@ -65,7 +69,7 @@ def with_factor(layout: Layout, topics: Iterable[str], factor: int) -> Assignmen
         if where[0] in wanted and len(replicas) != factor:
             kept = replicas[:factor]
             while len(kept) < factor:
-                kept = [*kept, _best(layout, loads, kept, layout.racks)]
+                kept = [*kept, _best(layout, loads, where, kept, layout.racks)]
             plan[where] = kept
     return plan
 
@@ -84,7 +88,7 @@ def without_broker(layout: Layout, leaving: int) -> Assignment:
                 f"{len(others)} brokers; 'ottla cluster reassign generate --replication-factor' makes them fewer"
             )
         kept = [broker for broker in replicas if broker != leaving]
-        successor = _best(layout, loads, kept, others)
+        successor = _best(layout, loads, where, kept, others)
         plan[where] = [successor if broker == leaving else broker for broker in replicas]
     return plan
 
@@ -119,9 +123,9 @@ def _loads(layout: Layout) -> Counter[int]:
     return Counter(broker for replicas in layout.replicas.values() for broker in replicas)
 
 
-def _best(layout: Layout, loads: Counter[int], taken: list[int], among: Iterable[int]) -> int:
-    racks = {layout.racks.get(broker) for broker in taken}
+def _best(layout: Layout, loads: Counter[int], where: Where, taken: list[int], among: Iterable[int]) -> int:
+    racks, removing = {layout.racks.get(broker) for broker in taken}, layout.removing.get(where, ())
     free = [broker for broker in among if broker not in taken]
-    best = min(free, key=lambda broker: (layout.racks[broker] in racks, loads[broker], broker))
+    best = min(free, key=lambda broker: (broker in removing, layout.racks[broker] in racks, loads[broker], broker))
     loads[best] += 1
     return best

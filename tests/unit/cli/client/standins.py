@@ -53,6 +53,7 @@ class StandIns:
         self.partitions: list[tuple[int, list[int], list[int]]] = []
         self.adding: dict[int, list[int]] = {}
         """Which replicas of a partition of it are new."""
+        self.removing: dict[int, list[int]] = {}
         self.alive = set(brokers)
         self.next_controller: int | None = None
         """Who rules once somebody has asked twice."""
@@ -109,7 +110,10 @@ class StandIns:
     def _moves(self) -> ListPartitionReassignmentsResponse:
         moves = [
             OngoingPartitionReassignment(
-                partition_index=number, replicas=self.partitions[number][1], adding_replicas=new
+                partition_index=number,
+                replicas=self.partitions[number][1],
+                adding_replicas=new,
+                removing_replicas=self.removing.get(number, []),
             )
             for number, new in self.adding.items()
         ]

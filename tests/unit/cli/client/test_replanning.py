@@ -46,6 +46,14 @@ def test_what_is_added_goes_to_another_rack_and_then_to_who_has_least() -> None:
     assert with_factor(layout, ["t"], 2) == {("t", 0): [1, 4], ("t", 1): [1, 3]}
 
 
+def test_what_a_move_takes_from_a_broker_is_given_back_only_if_there_is_no_other() -> None:
+    layout = Layout(NO_RACKS, {("t", 0): [1, 2, 4]}, {("t", 0): [3]})
+    assert without_broker(layout, 2) == {("t", 0): [1, 5, 4]}
+    assert with_factor(layout, ["t"], 4) == {("t", 0): [1, 2, 4, 5]}
+    without_five = layout._replace(racks=dict.fromkeys(range(1, 5)))
+    assert without_broker(without_five, 2) == {("t", 0): [1, 3, 4]}
+
+
 def test_spreading_uses_only_the_brokers_that_were_named() -> None:
     layout = Layout(NO_RACKS, {("t", number): [1, 2] for number in range(4)})
     plan = spread(layout, ["t"], [3, 4, 5], start=1, shift=0)
