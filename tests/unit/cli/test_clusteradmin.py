@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,3 +56,14 @@ def test_a_drain_during_a_move_plans_from_where_the_move_goes() -> None:
         assert run("drain", "3") == "1 partitions are on their way from broker 3 already\n"
         assert '"partitions": []' in run("reassign", "generate", "t", "-r", "3")
         assert '"replicas": [1, 2]}' in run("reassign", "generate", "t", "-r", "2")
+
+
+def test_a_plan_for_fewer_replicas_gives_up_who_is_away_or_behind(cluster: StandIns) -> None:
+    cluster.alive = {1, 3}
+    cluster.partitions = [(1, [2, 3, 1], [1]), (3, [1, 3], [3])]
+    words = ["reassign", "generate", "t", "-r", "1", "-b", cluster.bootstrap(1)]
+    done = CliRunner().invoke(clusteradmin.command, words)
+    assert json.loads(done.output)["partitions"] == [
+        {"topic": "t", "partition": 0, "replicas": [1]},
+        {"topic": "t", "partition": 1, "replicas": [3]},
+    ]

@@ -131,7 +131,8 @@ class Operations:
         replicas = {
             where: moves[where].target if where in moves else each.replicas for where, each in self.partitions.items()
         }
-        return Layout(racks, replicas, {where: move.removing for where, move in moves.items() if where in replicas})
+        removing = {where: move.removing for where, move in moves.items() if where in replicas}
+        return Layout(racks, replicas, removing, {where: each.isr for where, each in self.partitions.items()})
 
     # What only the controller does.
 

@@ -1,8 +1,9 @@
 """Where partitions could be instead: on other brokers, with more or fewer replicas, or anywhere but on one broker.
 
 A plan moves no more than it has to. Whatever is new goes to the broker with the fewest replicas, one in a rack that has none
-of the partition before any other; what goes is taken from the end, so that leaders stay. Only spreading over given brokers
-starts from nothing, as Kafka's own tool does. What is on its way already is planned from where it goes, and does not go back.
+of the partition before any other; what goes is taken from who is away, then from who is not in sync, then from the end, so
+that leaders stay. Only spreading over given brokers starts from nothing, as Kafka's own tool does. What is on its way already
+is planned from where it goes, and does not go back.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Layout(NamedTuple):
     replicas: Mapping[Where, list[int]]
     removing: Mapping[Where, Collection[int]] = _NONE
     """Who loses a partition by a move that is under way: nobody to give it to while there are others."""
+    isr: Mapping[Where, Collection[int]] = _NONE
+    """Without an entry all are in sync."""
 
 
 def spread(layout: Layout, topics: Iterable[str], brokers: Iterable[int], *, start: int, shift: int) -> Assignment:
@@ -67,7 +70,7 @@ def with_factor(layout: Layout, topics: Iterable[str], factor: int) -> Assignmen
     plan: Assignment = {}
     for where, replicas in sorted(layout.replicas.items()):
         if where[0] in wanted and len(replicas) != factor:
-            kept = replicas[:factor]
+            kept = _most_useful(layout, where, factor)
             while len(kept) < factor:
                 kept = [*kept, _best(layout, loads, where, kept, layout.racks)]
             plan[where] = kept
@@ -121,6 +124,14 @@ def read_plan(text: str) -> Assignment:
 
 def _loads(layout: Layout) -> Counter[int]:
     return Counter(broker for replicas in layout.replicas.values() for broker in replicas)
+
+
+def _most_useful(layout: Layout, where: Where, count: int) -> list[int]:
+    """In the order that they have now."""
+    replicas = layout.replicas[where]
+    isr = layout.isr.get(where, replicas)
+    ranked = sorted(replicas, key=lambda broker: (broker not in layout.racks, broker not in isr))
+    return [broker for broker in replicas if broker in ranked[:count]]
 
 
 def _best(layout: Layout, loads: Counter[int], where: Where, taken: list[int], among: Iterable[int]) -> int:

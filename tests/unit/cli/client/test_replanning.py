@@ -54,6 +54,22 @@ def test_what_a_move_takes_from_a_broker_is_given_back_only_if_there_is_no_other
     assert without_broker(without_five, 2) == {("t", 0): [1, 3, 4]}
 
 
+@pytest.mark.parametrize(
+    ("isr", "factor", "kept"),
+    [([1, 2], 1, [1]), ([1, 2], 2, [1, 2]), ([2], 1, [2]), ([2], 2, [1, 2]), ([2, 3], 2, [2, 3]), ([4, 3], 1, [3])],
+)
+def test_of_fewer_those_who_are_away_go_first_and_then_those_not_in_sync(
+    isr: list[int], factor: int, kept: list[int]
+) -> None:
+    layout = Layout(dict.fromkeys([1, 2, 3, 5]), {("t", 0): [4, 1, 2, 3]}, isr={("t", 0): isr})
+    assert with_factor(layout, ["t"], factor) == {("t", 0): kept}
+
+
+def test_nobody_who_is_away_is_given_anything() -> None:
+    layout = Layout(dict.fromkeys([1, 2, 3]), {("t", 0): [4, 1], ("t", 1): [3]})
+    assert with_factor(layout, ["t"], 3) == {("t", 0): [4, 1, 2], ("t", 1): [3, 1, 2]}
+
+
 def test_spreading_uses_only_the_brokers_that_were_named() -> None:
     layout = Layout(NO_RACKS, {("t", number): [1, 2] for number in range(4)})
     plan = spread(layout, ["t"], [3, 4, 5], start=1, shift=0)
