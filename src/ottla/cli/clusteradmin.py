@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -278,15 +279,38 @@ def _execute(operations: Operations, wanted: Assignment, throttle: int | None, *
     unknown = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in operations.partitions]
     if unknown:
         raise Failure(f"there is no {', '.join(unknown)}", NOT_FOUND)
+    # One that holds a replica already may be away.
+    new = {
+        broker
+        for where, replicas in wanted.items()
+        for broker in {*replicas} - {*operations.partitions[where].replicas}
+    }
+    if strangers := sorted(new - operations.brokers.keys()):
+        raise Failure(f"there is no broker {', '.join(map(str, strangers))}", NOT_FOUND)
     moves = operations.moves()
     click.echo(write_plan({where: _settled(operations.partitions[where], moves.get(where)) for where in wanted}))
-    if throttle is not None:
-        _throttle(operations, wanted, throttle)
-    _fail_if(operations.reassign(wanted))
+    _begin(operations, wanted, throttle, output)
     output.note(f"{len(wanted)} partitions are on their way; the line above is the way back")
     if wait_:
         _wait(operations, wanted, output)
         _unthrottle(operations, wanted)
+
+
+def _begin(operations: Operations, wanted: Assignment, throttle: int | None, output: Output) -> None:
+    """Where nothing began, throttles are as they were before."""
+    from ottla.cli.client.operating import NoControllerError
+
+    with ExitStack() as undo:
+        if throttle is not None:
+            _throttle(operations, wanted, throttle, undo, output)
+        try:
+            refused = operations.reassign(wanted)
+        except (NoControllerError, KeyboardInterrupt):
+            undo.pop_all()  # it may have begun all the same
+            raise
+        if refused.keys() != wanted.keys():
+            undo.pop_all()
+        _fail_if(refused)
 
 
 def _settled(partition: Partition, move: Move | None) -> list[int]:
@@ -306,14 +330,24 @@ def _wait(operations: Operations, wanted: Assignment, output: Output) -> None:
         bar.update(len(wanted) - done)
 
 
-def _throttle(operations: Operations, wanted: Assignment, rate: int) -> None:
-    from ottla.cli.client.operating import BROKER, TOPIC, throttled
+def _throttle(operations: Operations, wanted: Assignment, rate: int, undo: ExitStack, output: Output) -> None:
+    from ottla.cli.client.operating import BROKER, TOPIC, OperationError, throttled
+
+    def take_back(kind: int, name: str, before: Mapping[str, str | None]) -> None:
+        try:
+            operations.configure(kind, name, before)
+        except OperationError as error:  # why nothing began is what has to be told in the end
+            output.note(f"a throttle of {'broker ' if kind == BROKER else ''}{name} is left: {error}")
+
+    def configure(kind: int, name: str, settings: Mapping[str, str]) -> None:
+        undo.callback(take_back, kind, name, operations.configured(kind, name, settings))
+        operations.configure(kind, name, settings)
 
     for setting, topics in zip(_REPLICAS, throttled(wanted, operations.partitions), strict=True):
         for topic, replicas in topics.items():
-            operations.configure(TOPIC, topic, {setting: replicas})
+            configure(TOPIC, topic, {setting: replicas})
     for broker in operations.brokers:
-        operations.configure(BROKER, str(broker), dict.fromkeys(_RATES, str(rate)))
+        configure(BROKER, str(broker), dict.fromkeys(_RATES, str(rate)))
 
 
 def _unthrottle(operations: Operations, wanted: Assignment) -> None:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from ottla.cli import clusteradmin
 from ottla.cli.client import operating
+from ottla.cli.client.operating import BROKER, TOPIC
+from ottla.wire import ErrorCode
 
 from .client.standins import StandIns
 
@@ -67,3 +70,43 @@ def test_a_plan_for_fewer_replicas_gives_up_who_is_away_or_behind(cluster: Stand
         {"topic": "t", "partition": 0, "replicas": [1]},
         {"topic": "t", "partition": 1, "replicas": [3]},
     ]
+
+
+LIMITED = {"leader.replication.throttled.rate": "7", "follower.replication.throttled.rate": "7"}
+
+
+def execute(cluster: StandIns, tmp_path: Path, *plan: list[int]) -> Result:
+    entries = [{"topic": "t", "partition": number, "replicas": replicas} for number, replicas in enumerate(plan)]
+    (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "partitions": entries}))
+    words = ["reassign", "execute", str(tmp_path / "plan.json"), "--throttle", "7", "-b", cluster.bootstrap(1)]
+    return CliRunner().invoke(clusteradmin.command, words)
+
+
+def test_a_plan_with_a_broker_that_there_is_not_throttles_nothing(cluster: StandIns, tmp_path: Path) -> None:
+    cluster.partitions = [(1, [1, 2, 8], [1, 2])]
+    done = execute(cluster, tmp_path, [1, 8, 9])
+    assert (done.exit_code, done.output) == (3, "cluster reassign execute: there is no broker 9\n")
+    assert cluster.settings == {}
+    assert execute(cluster, tmp_path, [1, 8, 3]).exit_code == 0
+
+
+def test_moves_that_are_all_refused_leave_throttles_as_they_were(cluster: StandIns, tmp_path: Path) -> None:
+    cluster.partitions = [(1, [1], [1]), (1, [1], [1])]
+    before: dict[tuple[int, str], dict[str, str]] = {
+        (TOPIC, "t"): {"leader.replication.throttled.replicas": "5:1"},
+        (BROKER, "1"): {"leader.replication.throttled.rate": "100"},
+    }
+    cluster.settings = deepcopy(before)
+    cluster.refused = dict.fromkeys((0, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    done = execute(cluster, tmp_path, [2], [2])
+    assert done.exit_code == 1
+    assert "t-1: INVALID_REPLICA_ASSIGNMENT" in done.output
+    assert {name: each for name, each in cluster.settings.items() if each} == before
+
+
+def test_moves_that_began_stay_throttled_though_others_were_refused(cluster: StandIns, tmp_path: Path) -> None:
+    cluster.partitions = [(1, [1], [1]), (1, [1], [1])]
+    cluster.refused = {1: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+    assert execute(cluster, tmp_path, [2], [2]).exit_code == 1
+    assert cluster.settings[BROKER, "2"] == LIMITED
+    assert cluster.settings[TOPIC, "t"]["follower.replication.throttled.replicas"] == "0:2,1:2"

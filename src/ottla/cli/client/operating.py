@@ -43,6 +43,8 @@ from ottla.wire.messages.k60_describe_cluster import DescribeClusterRequest, Des
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1
+_OWN = (1, 2)
+"""Sources of a setting: this very topic, this very broker."""
 _LOOK_AGAIN_S = 0.2
 _PATIENCE_S = 2.0
 """How long a broker that says nothing is waited for before others are asked."""
@@ -202,21 +204,34 @@ class Operations:
             if config.value is not None
         }
 
+    def configured(self, kind: int, name: str, keys: Iterable[str]) -> dict[str, str | None]:
+        """What these are set to on this one topic or broker, None if they are not, or if the cluster does not tell."""
+        resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys))
+        request = DescribeConfigsRequest(resources=[resource])
+        answer = self._ask_of(kind, name, request, DescribeConfigsResponse)
+        found = {
+            config.name: config.value
+            for result in answer.results
+            for config in result.configs
+            if config.config_source in _OWN
+        }
+        return {key: found.get(key) for key in keys}
+
     def configure(self, kind: int, name: str, settings: Mapping[str, str | None]) -> None:
-        """Set these, or with None take them back. A broker changes its own."""
+        """Set these, or with None take them back."""
         configs = [
             AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value)
             for key, value in settings.items()
         ]
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        answer = (
-            self.ask(self.brokers[int(name)], request, IncrementalAlterConfigsResponse)
-            if kind == BROKER
-            else self._ask_any(request, IncrementalAlterConfigsResponse)
-        )
+        answer = self._ask_of(kind, name, request, IncrementalAlterConfigsResponse)
         for response in answer.responses:
             _check(response.error_code, response.error_message)
+
+    def _ask_of(self, kind: int, name: str, request: Message, answer: type[R]) -> R:
+        """A broker tells of its own settings, and changes them; of a topic's, anybody does."""
+        return self.ask(self.brokers[int(name)], request, answer) if kind == BROKER else self._ask_any(request, answer)
 
     # Connections.
 

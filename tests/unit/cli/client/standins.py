@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ottla.cli.client.operating import TOPIC
 from ottla.wire import APIS, ApiKey, ErrorCode, Message, decoder, in_memory, parse_request_header, response_framer
 from ottla.wire.messages.k03_metadata import (
     MetadataResponse,
@@ -16,10 +17,22 @@ from ottla.wire.messages.k03_metadata import (
     MetadataResponseTopic,
 )
 from ottla.wire.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
-from ottla.wire.messages.k32_describe_configs import DescribeConfigsResponse
+from ottla.wire.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from ottla.wire.messages.k43_elect_leaders import ElectLeadersResponse
-from ottla.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsResponse
-from ottla.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from ottla.wire.messages.k44_incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.k45_alter_partition_reassignments import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from ottla.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
@@ -54,6 +67,10 @@ class StandIns:
         self.adding: dict[int, list[int]] = {}
         """Which replicas of a partition of it are new."""
         self.removing: dict[int, list[int]] = {}
+        self.settings: dict[tuple[int, str], dict[str, str]] = {}
+        """Of topics and brokers, by the number of the kind and the name."""
+        self.refused: dict[int, ErrorCode] = {}
+        """Which partitions of it cannot be reassigned."""
         self.alive = set(brokers)
         self.next_controller: int | None = None
         """Who rules once somebody has asked twice."""
@@ -85,7 +102,7 @@ class StandIns:
     def times(self, broker: int, key: ApiKey) -> int:
         return self.asked.count((broker, key))
 
-    def answer(self, broker: int, key: ApiKey) -> Message:
+    def answer(self, broker: int, key: ApiKey, request: Any) -> Message:
         match key:
             case ApiKey.API_VERSIONS:
                 offered = [(each, APIS[each].offered) for each in KEYS]
@@ -99,13 +116,47 @@ class StandIns:
                     brokers=[DescribeClusterBroker(broker_id=each, host=HOST, port=1) for each in sorted(self.alive)]
                 )
             case ApiKey.DESCRIBE_CONFIGS:
-                return DescribeConfigsResponse()
+                return self._settings(request)
             case ApiKey.INCREMENTAL_ALTER_CONFIGS:
-                return IncrementalAlterConfigsResponse()
+                return self._configure(request)
         code = ErrorCode.NONE if broker == self.controller else ErrorCode.NOT_CONTROLLER
         if key == ApiKey.LIST_PARTITION_REASSIGNMENTS and not code:
             return self._moves()
+        if key == ApiKey.ALTER_PARTITION_REASSIGNMENTS and not code:
+            return self._refusals()
         return OF_THE_CONTROLLER[key](error_code=code)
+
+    def _settings(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        results = [
+            DescribeConfigsResult(
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                configs=[
+                    DescribeConfigsResourceResult(
+                        name=name, value=value, config_source=1 if each.resource_type == TOPIC else 2
+                    )
+                    for name, value in self.settings.get((each.resource_type, each.resource_name), {}).items()
+                ],
+            )
+            for each in request.resources
+        ]
+        return DescribeConfigsResponse(results=results)
+
+    def _configure(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        for each in request.resources:
+            settings = self.settings.setdefault((each.resource_type, each.resource_name), {})
+            for config in each.configs:
+                settings.pop(config.name, None)
+                if config.value is not None:
+                    settings[config.name] = config.value
+        return IncrementalAlterConfigsResponse()
+
+    def _refusals(self) -> AlterPartitionReassignmentsResponse:
+        refused = [
+            ReassignablePartitionResponse(partition_index=number, error_code=code, error_message=None)
+            for number, code in self.refused.items()
+        ]
+        return AlterPartitionReassignmentsResponse(responses=[ReassignableTopicResponse(name="t", partitions=refused)])
 
     def _moves(self) -> ListPartitionReassignmentsResponse:
         moves = [
@@ -165,7 +216,7 @@ class _Conversation(socketserver.StreamRequestHandler):
             if self.server.is_silent:
                 self.server.cluster.over.wait()
                 return
-            decoder(APIS[key].request, version)(frame, pos)
-            answer = self.server.cluster.answer(self.server.broker_id, key)
+            request = decoder(APIS[key].request, version)(frame, pos)
+            answer = self.server.cluster.answer(self.server.broker_id, key, request)
             parts = response_framer(type(answer), version)(answer, correlation_id)
             self.wfile.write(b"".join(map(in_memory, parts)))
