@@ -27,8 +27,11 @@ def describe_topics(target: Target, connection: Connection, names: list[str], ou
         for number, partition in connection.cluster.topics[name].partitions.items()
         if partition.leader >= 0
     ]
-    first = list_offsets(admin, led, OffsetSpec.earliest(), target.timeout_s)
-    last = list_offsets(admin, led, OffsetSpec.latest(), target.timeout_s)
+    refusals: set[str] = set()
+    first = list_offsets(admin, led, OffsetSpec.earliest(), target.timeout_s, refusals=refusals)
+    last = list_offsets(admin, led, OffsetSpec.latest(), target.timeout_s, refusals=refusals)
+    for refusal in sorted(refusals):
+        output.note(f"offsets are not shown: {refusal}")
     configs = _configs(target, admin, names, output)
     topics = []
     for name in names:
@@ -67,15 +70,27 @@ def list_offsets(
     spec: OffsetSpec,
     timeout_s: float,
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    *,
+    refusals: set[str] | None = None,
 ) -> Offsets:
-    """The offset of each partition by one rule, one request a broker; None where no record answers to it."""
+    """The offset of each partition by one rule, one request a broker; None where no record answers to it.
+
+    A partition of which a broker does not tell it has none, if there are ``refusals``: the reason is put there.
+    """
     wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
     if not wanted:
         return {}
     futures = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
     found: Offsets = {}
     for partition, future in futures.items():
-        offset = wait(future, timeout_s + 1).offset
+        try:
+            offset = wait(future, timeout_s + 1).offset
+        except KafkaException as error:
+            # Below zero are librdkafka's own, as when nobody answers.
+            if refusals is None or error.args[0].code() < 0:
+                raise
+            refusals.add(f"{partition.topic}-{partition.partition}: {explain(error.args[0])}")
+            offset = -1
         found[partition.topic, partition.partition] = offset if offset >= 0 else None
     return found
 
