@@ -110,3 +110,30 @@ def test_moves_that_began_stay_throttled_though_others_were_refused(cluster: Sta
     assert execute(cluster, tmp_path, [2], [2]).exit_code == 1
     assert cluster.settings[BROKER, "2"] == LIMITED
     assert cluster.settings[TOPIC, "t"]["follower.replication.throttled.replicas"] == "0:2,1:2"
+
+
+def batch(content: bytes) -> bytes:
+    """As much of one as is looked at: offset 0, the length, and a last offset delta of 0."""
+    rest = bytes(24) + content
+    return bytes(8) + len(rest).to_bytes(4) + rest
+
+
+@pytest.mark.parametrize(
+    ("alive", "at_2", "compared", "status"),
+    [
+        ({1, 2, 3}, b"same", 1, "the same"),
+        ({1, 2}, b"same", 1, "broker 3 is away; the others agree"),
+        ({1, 2}, b"else", 0, "broker 3 is away; at offset 0: broker 1 and broker 2 differ"),
+        ({1}, b"same", 0, "broker 2 is away; broker 3 is away"),
+    ],
+)
+def test_the_replicas_that_are_there_are_compared(
+    cluster: StandIns, alive: set[int], at_2: bytes, compared: int, status: str
+) -> None:
+    cluster.alive = alive
+    cluster.partitions = [(1, [1, 2, 3], [1, 2])]
+    cluster.logs = {1: batch(b"same"), 2: batch(at_2), 3: batch(b"same")}
+    words = ["verify-replicas", "t", "-b", cluster.bootstrap(1), "--format", "jsonl"]
+    done = CliRunner().invoke(clusteradmin.command, words)
+    assert json.loads(done.output) == {"name": "t-0", "compared": compared, "status": status}
+    assert done.exit_code == (status != "the same")

@@ -1,7 +1,8 @@
 """Replicas compared byte by byte, as consumers read them from each broker that holds one.
 
-From the first offset that all have to the last that all have committed, every replica has to give the same batches. Fetching
-from followers is what consumers in their racks do (KIP-392), so any cluster since Kafka 2.4 answers.
+From the first offset that all have to the last that all have committed, every replica has to give the same batches. Who is
+away is told of, and the others are compared. Fetching from followers is what consumers in their racks do (KIP-392), so any
+cluster since Kafka 2.4 answers.
 """
 
 from __future__ import annotations
@@ -38,16 +39,24 @@ class Chunk(NamedTuple):
 class Comparison(NamedTuple):
     where: Where
     compared: int
-    """Offsets that all replicas agree on."""
+    """Offsets that all replicas that are there agree on."""
     difference: str | None
 
 
 def compare(operations: Operations, where: Where) -> Comparison:
     partition = operations.partitions[where]
     absent = [broker for broker in partition.replicas if broker not in operations.brokers]
-    if absent:
-        return Comparison(where, 0, f"broker {absent[0]} is away")
-    holders = [operations.brokers[broker] for broker in partition.replicas]
+    holders = [operations.brokers[broker] for broker in partition.replicas if broker in operations.brokers]
+    if not absent:
+        return _compare(operations, where, holders)
+    away = "; ".join(f"broker {broker} is away" for broker in absent)
+    if len(holders) < 2:
+        return Comparison(where, 0, away)
+    found = _compare(operations, where, holders)
+    return found._replace(difference=f"{away}; {found.difference or 'the others agree'}")
+
+
+def _compare(operations: Operations, where: Where, holders: list[Broker]) -> Comparison:
     try:
         offset = begin = _earliest(operations, where)
         end = min(_fetch(operations, holder, where, offset).high_watermark for holder in holders)

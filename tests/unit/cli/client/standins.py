@@ -10,6 +10,12 @@ from typing import Any
 
 from ottla.cli.client.operating import TOPIC
 from ottla.wire import APIS, ApiKey, ErrorCode, Message, decoder, in_memory, parse_request_header, response_framer
+from ottla.wire.messages.k01_fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.wire.messages.k02_list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from ottla.wire.messages.k03_metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -42,6 +48,8 @@ from ottla.wire.messages.k60_describe_cluster import DescribeClusterBroker, Desc
 
 HOST = "127.0.0.1"
 KEYS = (
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
     ApiKey.METADATA,
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CONFIGS,
@@ -71,6 +79,8 @@ class StandIns:
         """Of topics and brokers, by the number of the kind and the name."""
         self.refused: dict[int, ErrorCode] = {}
         """Which partitions of it cannot be reassigned."""
+        self.logs: dict[int, bytes] = {}
+        """One batch with one record, the whole of partition 0 as this broker has it."""
         self.alive = set(brokers)
         self.next_controller: int | None = None
         """Who rules once somebody has asked twice."""
@@ -117,6 +127,13 @@ class StandIns:
                 )
             case ApiKey.DESCRIBE_CONFIGS:
                 return self._settings(request)
+            case ApiKey.LIST_OFFSETS:
+                return ListOffsetsResponse(
+                    topics=[ListOffsetsTopicResponse(name="t", partitions=[ListOffsetsPartitionResponse(offset=0)])]
+                )
+            case ApiKey.FETCH:
+                data = PartitionData(high_watermark=1, records=self.logs[broker])
+                return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
             case ApiKey.INCREMENTAL_ALTER_CONFIGS:
                 return self._configure(request)
         code = ErrorCode.NONE if broker == self.controller else ErrorCode.NOT_CONTROLLER
