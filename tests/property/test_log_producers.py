@@ -40,7 +40,7 @@ class Known:
         self.next = 0
         self.heard_ms = 0
         self.batches: list[tuple[int, int, int]] = []
-        """Sequence, number of records, offset; of the last five, or after a restart perhaps only of the last."""
+        """Sequence, number of records, offset; of the last five, or after a restart of those that are in the log, and of the last."""
 
 
 class ProducersModel(RuleBasedStateMachine):
@@ -136,8 +136,9 @@ class ProducersModel(RuleBasedStateMachine):
         else:
             self.directory.abandon()
         self._open()
+        first = self.log.segments[0].base_offset
         for known in self.known.values():
-            known.batches = known.batches[-1:]
+            known.batches = [*(each for each in known.batches[:-1] if each[2] >= first), *known.batches[-1:]]
         self._forget_expired()
 
     @rule(step_ms=st.integers(1, 600))

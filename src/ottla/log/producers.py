@@ -27,7 +27,7 @@ producer sends what does not follow the last one: it may be a retry that the sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple, Self
@@ -100,7 +100,8 @@ class ProducerState:
         self.map_end_offset = 0
         self.entries: dict[int, ProducerEntry] = {}
         self.expiration_ms = expiration_ms
-        self._recalled: set[int] = set()
+        self._partly: set[int] = set()
+        """Of whom a snapshot told, and nothing else yet."""
         # Both by first offset, in its order: transactions start in the order of the log.
         self._ongoing: dict[int, int] = {}
         self._unreplicated: dict[int, int] = {}
@@ -126,19 +127,23 @@ class ProducerState:
         return None
 
     def forgot(self, header: BatchHeader) -> ProducerEntry | None:
-        """Whose batches before those here are to be looked up, as ``header`` may be that of one; None if it cannot, or they were."""
+        """Whose batches before those here are to be looked up, as ``header`` may be that of one; None if it cannot be."""
         entry = self.entries.get(header.producer_id)
-        if entry is None or entry.producer_epoch != header.producer_epoch or entry.producer_id in self._recalled:
+        if entry is None or entry.producer_epoch != header.producer_epoch or entry.producer_id not in self._partly:
             return None
-        is_whole = len(entry.batches) == BATCHES_KEPT or not entry.batches or entry.batches[0].base_sequence == 0
+        is_whole = len(entry.batches) == BATCHES_KEPT or not entry.batches
         follows = header.base_sequence == (entry.last_sequence + 1) % SEQUENCES
         return None if is_whole or follows else entry
 
-    def recall(self, producer_id: int, earlier: Iterable[BatchMetadata]) -> None:
-        """``earlier``: what the log has before the batches here, oldest first."""
-        entry = self.entries[producer_id]
-        self.entries[producer_id] = entry._replace(batches=(*earlier, *entry.batches)[-BATCHES_KEPT:])
-        self._recalled.add(producer_id)
+    def recall(self, entry: ProducerEntry, earlier: Sequence[BatchMetadata]) -> None:
+        """``earlier``: what its log has before the batches here, oldest first. Only what they follow counts: it may be of another life."""
+        batches = list(entry.batches)
+        for batch in reversed(earlier):
+            if (batch.last_sequence + 1) % SEQUENCES != batches[0].base_sequence:
+                break
+            batches.insert(0, batch)
+        self.entries[entry.producer_id] = entry._replace(batches=tuple(batches[-BATCHES_KEPT:]))
+        self._partly.discard(entry.producer_id)
 
     def check(self, header: BatchHeader, marker: EndTransactionMarker | None, *, from_client: bool) -> None:
         """Refuse a batch that its producer must not append."""
@@ -207,7 +212,7 @@ class ProducerState:
         ongoing = (e for e in self.entries.values() if e.current_txn_first_offset is not None)
         self._ongoing = dict(sorted((e.current_txn_first_offset or 0, e.producer_id) for e in ongoing))
         self._unreplicated = {}
-        self._recalled = set()
+        self._partly = set(self.entries)
 
     def _replay_data(self, header: BatchHeader, entry: ProducerEntry) -> None:
         batch = BatchMetadata.of(header)

@@ -45,7 +45,8 @@ def load_producers(
         if segment.base_offset >= end or start >= end:
             break
         for located in segment.batches(segment.offset_index.lookup(start).position):
-            if start <= located.header.base_offset < end:
+            # The log may start within a batch.
+            if start <= located.header.last_offset and located.header.base_offset < end:
                 completed = producers.replay(located.header, marker_of(segment, located))
                 if completed is not None:
                     producers.complete(completed)
@@ -69,7 +70,7 @@ def recall(producers: ProducerState, segments: Sequence[Segment], entry: Produce
         left -= end - position
         if len(earlier) >= BATCHES_KEPT or left <= 0:
             break
-    producers.recall(entry.producer_id, earlier)
+    producers.recall(entry, earlier)
 
 
 def _is_by(entry: ProducerEntry, header: BatchHeader) -> bool:
