@@ -39,6 +39,7 @@ class Known:
         self.epoch = epoch
         self.next = 0
         self.heard_ms = 0
+        self.is_loaded = False
         self.batches: list[tuple[int, int, int]] = []
         """Sequence, number of records, offset; of the last five, or after a restart of those that are in the log, and of the last."""
 
@@ -136,10 +137,17 @@ class ProducersModel(RuleBasedStateMachine):
         else:
             self.directory.abandon()
         self._open()
+        for known in self.known.values():
+            known.is_loaded = True
+        self._forget_deleted()
+        self._forget_expired()
+
+    def _forget_deleted(self) -> None:
+        """What was read back from a snapshot is the last batch of each; the others are in the log as long as they are."""
         first = self.log.segments[0].base_offset
         for known in self.known.values():
-            known.batches = [*(each for each in known.batches[:-1] if each[2] >= first), *known.batches[-1:]]
-        self._forget_expired()
+            if known.is_loaded:
+                known.batches = [*(each for each in known.batches[:-1] if each[2] >= first), *known.batches[-1:]]
 
     @rule(step_ms=st.integers(1, 600))
     def time_passes(self, step_ms: int) -> None:
@@ -159,6 +167,7 @@ class ProducersModel(RuleBasedStateMachine):
         self.log.delete_old_segments(now_ms=self.now_ms)
         self.log.delete_marked(now_ms=self.now_ms)
         self.directory.checkpoint()
+        self._forget_deleted()
 
     @invariant()
     def same(self) -> None:

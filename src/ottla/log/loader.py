@@ -95,9 +95,7 @@ def load_log(
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(log_start_offset)
         remove_stray_snapshots(loading.directory, segments, end=end)
-        snapshot_offset = load_producers(
-            producers, loading.directory, segments, start=log_start_offset, end=end, now_ms=now_ms
-        )
+        snapshot_offset = load_producers(producers, loading.directory, segments, end=end, now_ms=now_ms)
         segments[-1].activate(now_ms=now_ms)
         log = Log(
             loading.directory,
@@ -216,7 +214,6 @@ class _RecoveryPass:
             self._producers,
             self._loading.directory,
             segments[:first],
-            start=log_start_offset,
             end=base_offset,
             now_ms=now_ms,
         )

@@ -523,7 +523,6 @@ class Log:
             self.producers,
             self.directory,
             self._segments.row,
-            start=self.log_start_offset,
             end=self.log_end_offset,
             now_ms=now_ms,
         )

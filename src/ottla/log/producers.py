@@ -208,11 +208,12 @@ class ProducerState:
     def reset(self, entries: Iterable[ProducerEntry], map_end_offset: int, *, now_ms: int) -> None:
         """Start over from what a snapshot holds."""
         self.map_end_offset = map_end_offset
+        entries = list(entries)
         self.entries = {e.producer_id: e for e in entries if not self._is_expired(e, now_ms)}
         ongoing = (e for e in self.entries.values() if e.current_txn_first_offset is not None)
         self._ongoing = dict(sorted((e.current_txn_first_offset or 0, e.producer_id) for e in ongoing))
         self._unreplicated = {}
-        self._partly = set(self.entries)
+        self._partly = {e.producer_id for e in entries}
 
     def _replay_data(self, header: BatchHeader, entry: ProducerEntry) -> None:
         batch = BatchMetadata.of(header)

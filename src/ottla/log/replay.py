@@ -33,11 +33,14 @@ logger = logging.getLogger(__name__)
 
 
 def load_producers(
-    producers: ProducerState, directory: Path, segments: Sequence[Segment], *, start: int, end: int, now_ms: int
+    producers: ProducerState, directory: Path, segments: Sequence[Segment], *, end: int, now_ms: int
 ) -> int:
-    """Bring ``producers`` to where they are at ``end``; the offset of the snapshot they come from, -1 if from none."""
+    """Bring ``producers`` to where they are at ``end``; the offset of the snapshot they come from, -1 if from none.
+
+    What lies before the start of the log counts as well, as long as it is there: who wrote it is not forgotten with it.
+    """
     found, entries = _newest_snapshot(directory, end)
-    start = max(found, start)
+    start = max(found, segments[0].base_offset if segments else 0)
     producers.reset(entries, start, now_ms=now_ms)
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= start:
@@ -45,8 +48,7 @@ def load_producers(
         if segment.base_offset >= end or start >= end:
             break
         for located in segment.batches(segment.offset_index.lookup(start).position):
-            # The log may start within a batch.
-            if start <= located.header.last_offset and located.header.base_offset < end:
+            if start <= located.header.base_offset < end:
                 completed = producers.replay(located.header, marker_of(segment, located))
                 if completed is not None:
                     producers.complete(completed)
