@@ -16,6 +16,7 @@ from ottla.base.errors import ConfigError
 from ottla.base.properties import parse_properties
 from ottla.broker.listeners import (
     LOOPBACK,
+    PORT_MAX,
     ListenerConfig,
     check_offered,
     check_protocols_stay,
@@ -55,7 +56,6 @@ UNFINISHED_BYTES_MAX = 64 << 20
 _LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 _RACK_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _INT_MAX = 2**31 - 1
-_PORT_MAX = 65_535
 METRICS_PORT = "ottla.metrics.port"
 METRICS_HOST = "ottla.metrics.host"
 BUSY_POLL = "ottla.busy.poll.us"
@@ -424,7 +424,7 @@ def _metrics_at(properties: Mapping[str, str], *, insecure: bool) -> tuple[str, 
     port = properties.get(METRICS_PORT, "").strip()
     if not port:
         return None
-    if not port.isdecimal() or int(port) > _PORT_MAX:
+    if not port.isdecimal() or int(port) > PORT_MAX:
         raise ConfigError(f"{METRICS_PORT}: {port!r} must be a port, or 0 for a free one")
     host = properties.get(METRICS_HOST, "").strip() or LOOPBACK
     check_reach(METRICS_HOST, host, insecure=insecure)

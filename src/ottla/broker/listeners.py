@@ -23,6 +23,7 @@ from ottla.base.errors import ConfigError
 from ottla.metadata.znodes.brokers import Endpoint, parse_endpoint
 
 LOOPBACK: Final = "127.0.0.1"
+PORT_MAX: Final = 65_535
 _LOOPBACK_PREFIXES: Final = ("127.", "::1", "localhost")
 _PLAINTEXT: Final = "PLAINTEXT"
 _KNOWN: Final = (_PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -76,8 +77,11 @@ def read_listeners(
         f"advertised.listeners cannot use the nonroutable meta-address {_ANYWHERE}. Use a routable IP address.",
     )
     addresses = {name: (host or LOOPBACK, port) for name, host, port in advertised}
-    for _, host, _ in listened:
+    for name, host, port in listened:
+        _check_port("listeners", name, port)
         check_reach("listeners", host, insecure=insecure)
+    for name, _, port in advertised:
+        _check_port("advertised.listeners", name, port)
     return [
         ListenerConfig(
             name, host or LOOPBACK, port, *addresses.get(name, (host, port)), protocols[name], name in addresses
@@ -176,6 +180,12 @@ def _check_ports(text: str, endpoints: Iterable[tuple[str, str, int]]) -> None:
                 "IPv6 address"
             )
         raise ConfigError(f"requirement failed: {rule}, listeners: {text}, port: {port}")
+
+
+def _check_port(setting: str, name: str, port: int) -> None:
+    """What is beyond 16 bits would be cut down to them, and listened at elsewhere."""
+    if not 0 <= port <= PORT_MAX:
+        raise ConfigError(f"{setting}: {name}: port out of range: {port}")
 
 
 def _ip_version(host: str) -> int | None:

@@ -31,6 +31,11 @@ def config(**settings: str) -> BrokerConfig:
         ({**NEEDED, "listeners": "127.0.0.1:9092"}, "Unable to parse 127.0.0.1:9092 to a broker endpoint"),
         ({**NEEDED, "listeners": ""}, "There must be at least one broker advertised listener"),
         ({**NEEDED, "listeners": "PLAINTEXT://0.0.0.0:9092"}, "can be reached from other machines"),
+        ({**NEEDED, "listeners": "PLAINTEXT://127.0.0.1:99999"}, "^listeners: PLAINTEXT: port out of range: 99999"),
+        (
+            {**NEEDED, "advertised.listeners": "PLAINTEXT://h:99999"},
+            "^advertised.listeners: PLAINTEXT: port out of range",
+        ),
         ({**NEEDED, "listeners": "SSL://127.0.0.1:9093"}, "does not have yet"),
     ],
 )

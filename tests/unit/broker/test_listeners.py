@@ -236,6 +236,9 @@ def test_what_listeners_cannot_be_changed_to_is_said_in_kafkas_words(settings: d
     [
         ({"listeners": "PLAINTEXT://127.0.0.1:2"}, "moved or removed by a restart"),
         ({"listeners": "PLAINTEXT://127.0.0.1:1,IN://0.0.0.0:2"}, "can be reached from other machines"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:1,IN://127.0.0.1:99999"}, "listeners: IN: port out of range: 99999"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:1,IN://127.0.0.1:-1"}, "listeners: IN: port out of range: -1"),
+        ({"advertised.listeners": "PLAINTEXT://h:65536"}, "advertised.listeners: PLAINTEXT: port out of range: 65536"),
         ({"listeners": "PLAINTEXT://127.0.0.1:1,SSL://127.0.0.1:2"}, "SSL wants SSL, which this version"),
     ],
 )
