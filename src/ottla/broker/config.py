@@ -95,7 +95,7 @@ class BrokerConfig:
         if not self.zookeeper_connect:
             raise ConfigError("zookeeper.connect must be given")
         self.session_timeout_ms = self._int("zookeeper.session.timeout.ms")
-        self.log_dirs = [Path(each) for each in (self._text("log.dirs") or self._text("log.dir")).split(",")]
+        self.log_dirs = self._log_dirs()
         self._insecure = insecure
         self.listeners = self._listeners(self.sources, between=None)
         check_offered(self.listeners)
@@ -329,6 +329,14 @@ class BrokerConfig:
                 f"broker.id is {self.broker_id}; what is above reserved.broker.max.id ({self.reserved_id_max}) is given "
                 "out by the ensemble"
             )
+
+    def _log_dirs(self) -> list[Path]:
+        """What is given as empty does not fall back on the default, where nobody would look for the data."""
+        given = self._text("log.dir" if self._value("log.dirs") is None else "log.dirs").split(",")
+        found = [Path(each.strip()) for each in given if each.strip()]
+        if not found:
+            raise ConfigError("requirement failed: At least one log directory must be defined via log.dirs or log.dir.")
+        return found
 
     def check_listeners(self, dynamic: Mapping[str, str]) -> None:
         """Raise the reason why this broker cannot listen as these changes of its settings would have it."""

@@ -112,6 +112,18 @@ def test_from_a_file_with_settings_that_come_before_it(tmp_path: Path) -> None:
         BrokerConfig.from_file(str(tmp_path / "latin1"), {}, insecure=False)
 
 
+@pytest.mark.parametrize("given", [" /a , /b ", "/a,,/b", ",/a,/b,"])
+def test_log_directories_are_read_without_blanks_and_what_is_empty(given: str) -> None:
+    assert config(log_dirs=given, log_dir="/c").log_dirs == [Path("/a"), Path("/b")]
+    assert config(log_dir=given).log_dirs == [Path("/a"), Path("/b")]
+
+
+@pytest.mark.parametrize("settings", [{"log_dirs": ""}, {"log_dirs": " , ", "log_dir": "/a"}, {"log_dir": ""}])
+def test_no_log_directory_is_refused_as_kafka_does(settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"At least one log directory must be defined via log\.dirs or log\.dir\."):
+        config(**settings)
+
+
 def test_what_is_changed_for_one_broker_is_stronger_than_what_is_changed_for_all() -> None:
     made = config(message_max_bytes="100", max_connections="7")
     assert made.log_config({}).max_message_bytes == 100
