@@ -135,6 +135,7 @@ class BrokerConfig:
         self.receive_buffer_bytes = self._given_int("socket.receive.buffer.bytes")
         self.backlog = self._given_int("socket.listen.backlog.size")
         self.selects_replicas = self._selector()
+        self._offsets_codec = self._codec("offsets.topic.compression.codec")
         self.request_timeout_ms = self._int("request.timeout.ms")
         # As long as nobody says otherwise, who waits for the controller waits for as long as that helps.
         controller_timeout_ms = self._given_int("controller.socket.timeout.ms")
@@ -218,13 +219,10 @@ class BrokerConfig:
         )
 
     def group_runtime(self) -> RuntimeConfig:
-        codec = self._int("offsets.topic.compression.codec")
-        if codec not in list(Codec):
-            raise ConfigError(f"offsets.topic.compression.codec: {codec} is no codec; there are 0 to {max(Codec)}")
         return RuntimeConfig(
             write_timeout_ms=self._int("offsets.commit.timeout.ms"),
             load_bytes=self._int("offsets.load.buffer.size"),
-            compression=Codec(codec),
+            compression=self._offsets_codec,
             acks=self._int("offsets.commit.required.acks"),
         )
 
@@ -396,6 +394,12 @@ class BrokerConfig:
         if name not in ("", _LEADER_SELECTOR, _RACK_SELECTOR):
             raise ConfigError(f"replica.selector.class: {name!r}; there are {_LEADER_SELECTOR} and {_RACK_SELECTOR}")
         return name == _RACK_SELECTOR
+
+    def _codec(self, name: str) -> Codec:
+        codec = self._int(name)
+        if codec not in list(Codec):
+            raise ConfigError(f"{name}: {codec} is no codec; there are 0 to {max(Codec)}")
+        return Codec(codec)
 
     def _value(self, name: str) -> Value:
         return broker_value(name, self.sources)

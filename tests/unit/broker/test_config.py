@@ -28,6 +28,7 @@ def config(**settings: str) -> BrokerConfig:
         ({**NEEDED, "broker.id": "1001"}, "above reserved.broker.max.id"),
         ({**NEEDED, "broker.id": "three"}, "Not a number of type INT"),
         ({**NEEDED, "num.partitions": "0"}, "at least 1"),
+        ({**NEEDED, "offsets.topic.compression.codec": "9"}, "codec: 9 is no codec; there are 0 to 4"),
         ({**NEEDED, "listeners": "127.0.0.1:9092"}, "Unable to parse 127.0.0.1:9092 to a broker endpoint"),
         ({**NEEDED, "listeners": ""}, "There must be at least one broker advertised listener"),
         ({**NEEDED, "listeners": "PLAINTEXT://0.0.0.0:9092"}, "can be reached from other machines"),
