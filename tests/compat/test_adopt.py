@@ -183,6 +183,9 @@ def test_what_speaks_against_it(tmp_path: Path) -> None:
         hidden = (data / "__consumer_offsets-0").rename(tmp_path / "hidden")
         refused(data, because="--allow-missing")
         hidden.rename(data / "__consumer_offsets-0")
+        hidden = next((data / "g-none-0").glob("*.log")).rename(tmp_path / "hidden")
+        told = ottla("log", "adopt", data, "--keeper", keepers.hosts, "--dry-run").stderr
+        assert f"{data / 'g-none-0'} has no segment, so its records are gone; it is left alone\n" in told
         with OttlaBrokers(1, f"{keepers.hosts}/used", tmp_path) as brokers:
             refused(brokers.data(), because="is in use")
             done = ottla("log", "adopt", data, "--keeper", f"{keepers.hosts}/used", fails=True)

@@ -139,6 +139,8 @@ def adopt(directories: tuple[Path, ...], *, keeper: str, dry_run: bool, allow_mi
     show(output, "topics", [each.row() for each in topics], columns)
     for path in found.passed_over:
         output.note(f"{path} is no partition and is left alone")
+    for path in found.emptied:
+        output.note(f"{path} has no segment, so its records are gone; it is left alone")
     if not found.stopped_cleanly:
         output.note("the broker was not stopped cleanly; the next start checks what it wrote last")
     places = ",".join(str(path.absolute()) for path in directories)

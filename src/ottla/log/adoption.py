@@ -20,7 +20,15 @@ from uuid import UUID
 from ottla.base.errors import ConfigError, CorruptionError
 from ottla.log.checkpoints import MetaProperties, TopicPartition, read_meta_properties, read_offsets
 from ottla.log.directory import CLEANER_OFFSETS, LOCK, META_PROPERTIES, check_distinct
-from ottla.log.inspect import PartitionFiles, StoredBatch, find_partitions, read_partition, read_records, read_segment
+from ottla.log.inspect import (
+    PartitionFiles,
+    StoredBatch,
+    find_emptied,
+    find_partitions,
+    read_partition,
+    read_records,
+    read_segment,
+)
 from ottla.log.producers import decode_snapshot
 
 GROUP_TOPIC: Final = "__consumer_offsets"
@@ -59,6 +67,8 @@ class Survey:
     largest_producer_id: int = -1
     stopped_cleanly: bool = True
     passed_over: list[Path] = field(default_factory=list)
+    emptied: list[Path] = field(default_factory=list)
+    """Partitions without a segment."""
 
 
 def survey(directories: Sequence[Path]) -> Survey:
@@ -70,6 +80,7 @@ def survey(directories: Sequence[Path]) -> Survey:
     for directory in directories:
         _check_unused(directory)
         compacted |= {where.topic for where in read_offsets(directory / CLEANER_OFFSETS)}
+        found.emptied += find_emptied(directory)
         for folder in find_partitions(directory):
             files = read_partition(folder)
             found.stopped_cleanly &= files.was_stopped_cleanly

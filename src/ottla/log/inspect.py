@@ -26,7 +26,7 @@ from ottla.log.files import OpenFile, read_at
 from ottla.log.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from ottla.log.log import LEADER_EPOCH_CHECKPOINT
 from ottla.log.producers import SNAPSHOT_SUFFIX, ProducerEntry, decode_snapshot
-from ottla.log.segment import LOG_SUFFIX
+from ottla.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ottla.records import BatchHeader, Codec, Record
 from ottla.records.batch import (
     CHECKED_FROM,
@@ -46,6 +46,7 @@ _FRAME = Struct(">qiib")
 _LEGACY = Struct(">Ibb")
 _LEGACY_CHECKED_FROM = 16
 _I64 = Struct(">q")
+_BESIDE_SEGMENTS = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 
 
 class StoredBatch(NamedTuple):
@@ -111,10 +112,18 @@ def find_partitions(path: Path) -> Iterator[Path]:
             yield folder
 
 
+def find_emptied(path: Path) -> Iterator[Path]:
+    """The partitions in ``path`` of which there is something left, but no segment."""
+    for folder in sorted(path.iterdir()):
+        if folder.is_dir() and _topic_partition(folder) is not None and not _numbered(folder, LOG_SUFFIX):
+            small = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
+            if any(each.name in small or each.suffix in _BESIDE_SEGMENTS for each in folder.iterdir()):
+                yield folder
+
+
 def read_partition(directory: Path) -> PartitionFiles:
     """Everything but the segments. The checkpoints come first, so what they say is not newer than what is read later."""
-    topic, dash, number = directory.resolve().name.rpartition("-")
-    partition = TopicPartition(topic, int(number)) if dash and number.isdecimal() else None
+    partition = _topic_partition(directory)
     found = PartitionFiles(directory, partition)
     parent = directory.resolve().parent
     if partition is not None:
@@ -287,6 +296,12 @@ def _checkpoint(found: PartitionFiles, path: Path) -> int | None:
     except (CorruptionError, ValueError) as error:
         found.unreadable.append((path, str(error)))
         return None
+
+
+def _topic_partition(directory: Path) -> TopicPartition | None:
+    """What its name says."""
+    topic, dash, number = directory.resolve().name.rpartition("-")
+    return TopicPartition(topic, int(number)) if dash and number.isdecimal() else None
 
 
 def _is_empty(path: Path) -> bool:
