@@ -30,6 +30,8 @@ GRACE_S = 30.0
 LOOK_EVERY_S = 0.01
 ADOPTED_EVERY_S = 0.5
 """How often to look after processes that ``ottla restart`` started, whose end nobody reports."""
+LINES_QUOTED = 20
+"""Of a log that goes with the processes."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -75,8 +77,9 @@ class Signals:
 class Child:
     """A process that this one started, for as long as both live."""
 
-    def __init__(self, plan: ProcessPlan) -> None:
+    def __init__(self, plan: ProcessPlan, *, log_stays: bool = True) -> None:
         self.plan = plan
+        self._log_stays = log_stays
         # -P: a folder named ottla in the current one must not be taken for the program.
         with plan.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -120,19 +123,29 @@ class Child:
                 if self.has_ended():
                     raise StartError(self.last_words())
                 if time.monotonic() > deadline:
-                    reason = f"does not serve after {READY_TIMEOUT_S:g} s; its log is {self.plan.log_file}"
+                    reason = f"does not serve after {READY_TIMEOUT_S:g} s{self._log()}"
                     raise StartError(f"{role} (pid {self.identity.pid}) {reason}")
                 if signals.wait(LOOK_EVERY_S):
                     raise StoppedError
         return True
 
     def last_words(self) -> str:
-        code, log = self._process.returncode, self.plan.log_file
+        code, lines = self._process.returncode, self._lines()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         said = f": {lines[-1]}" if lines and code >= 0 else ""
         roles = " and ".join(map(str, self.plan.roles))
-        return f"{roles} (pid {self.identity.pid}) {how}{said} (log: {log})"
+        return f"{roles} (pid {self.identity.pid}) {how}{said}{self._log()}"
+
+    def _log(self) -> str:
+        """Where the log is; of one that is gone before anybody can look, how it ends."""
+        if self._log_stays:
+            return f" (log: {self.plan.log_file})"
+        lines = self._lines()[-LINES_QUOTED:]
+        return "".join(["; its log ends with", *(f"\n  {line}" for line in lines)]) if lines else ""
+
+    def _lines(self) -> list[str]:
+        log = self.plan.log_file
+        return log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
 
 
 def planned_again(records: Sequence[Process]) -> ProcessPlan:
@@ -152,7 +165,7 @@ class Supervisor:
     def start(self, plans: Sequence[ProcessPlan]) -> None:
         """Start every process and wait until each one serves."""
         for plan in plans:
-            child = Child(plan)
+            child = Child(plan, log_stays=self._state.temporary is None)
             self._children.append(child)
             self._state.processes += child.records()
             self._state.save()

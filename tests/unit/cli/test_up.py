@@ -142,6 +142,16 @@ def test_a_keeper_that_fails_to_start_ends_the_others_and_is_quoted(ottla: Ottla
     assert ottla.processes() == []
 
 
+def test_a_log_that_goes_with_the_processes_is_quoted(ottla: Ottla) -> None:
+    ottla.standins = "2=exit"
+    done = ottla.up("--ephemeral")
+    assert done.returncode == 1
+    assert re.search(
+        r"exit code 3: the disk is on fire; its log ends with(\n  .*)*\n  the disk is on fire\n", done.stderr
+    )
+    assert "/ottla-" not in done.stderr
+
+
 def test_a_keeper_that_does_not_serve_is_waited_for_until_ctrl_c(ottla: Ottla) -> None:
     ottla.standins = "1=silent"
     process = ottla.start("up", "--dir", "cluster", *KEEPERS_ONLY)
