@@ -50,7 +50,13 @@ def up(request: UpRequest) -> int:
             if request.detach:
                 state.supervisor = None
                 state.save()
-        print(plan.ready_line(), flush=True)
+        try:
+            print(plan.ready_line(), flush=True)
+        except OSError:
+            # Nobody knows of it, nor would anybody watch over it.
+            supervisor.stop()
+            state.forget()
+            raise
         if request.detach:
             return 0
         code = supervisor.watch()

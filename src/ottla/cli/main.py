@@ -7,9 +7,15 @@ library.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 
 class WithoutPandas:
@@ -20,8 +26,41 @@ class WithoutPandas:
             raise ModuleNotFoundError("not loaded for what is printed", name=fullname)
 
 
+class Closed(io.RawIOBase):
+    """Stands where standard input or output was closed by the caller: an error to who needs it, and to nobody else.
+
+    What it opens has the number of what was closed, which no socket gets then, and cannot be read from, or not be written to.
+    """
+
+    def __init__(self, what: str, flags: int) -> None:
+        self._what = what
+        self._fd = os.open(os.devnull, flags)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        return self._attempt(lambda: os.readv(self._fd, [buffer]))
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        return self._attempt(lambda: os.write(self._fd, data))
+
+    def _attempt(self, call: Callable[[], int]) -> int:
+        try:
+            return call()
+        except OSError as error:
+            raise OSError(error.errno, f"{self._what} is closed") from None
+
+
 def main() -> NoReturn:
     """Run one command and end the process with its exit code."""
+    _replace_closed()
     arguments = sys.argv[1:]
     if arguments[:1] in (["keeper"], ["broker"]):
         from ottla.cli import launch
@@ -46,6 +85,16 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = code or _tell(error)
     sys.exit(code)
+
+
+def _replace_closed() -> None:
+    """Python has None for what is closed, in the order of their numbers."""
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(Closed("standard input", os.O_WRONLY)), "utf-8")
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(Closed("standard output", os.O_RDONLY)), "utf-8")
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "w")), "utf-8")
 
 
 def _tell(error: OSError) -> int:

@@ -15,8 +15,11 @@ from ottla.testing import Cluster
 VALUE = b"a value that nobody mistakes"
 
 
-def ottla(cluster: Cluster, *arguments: str, to: str = os.devnull) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "ottla", *arguments, "-b", cluster.bootstrap]
+def ottla(
+    cluster: Cluster, *arguments: str, to: str = os.devnull, closed: str = ""
+) -> subprocess.CompletedProcess[str]:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"] if closed else []
+    command = [*shell, sys.executable, "-P", "-m", "ottla", *arguments, "-b", cluster.bootstrap]
     with Path(to).open("wb") as output:
         return subprocess.run(
             command, check=False, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, text=True
@@ -31,9 +34,13 @@ def cluster(ottla_cluster: Cluster) -> Cluster:
     return ottla_cluster
 
 
-def test_a_damaged_batch_is_not_shown_and_an_output_that_is_full_is_told_of(cluster: Cluster) -> None:
+def test_a_damaged_batch_is_not_shown_and_an_output_that_is_full_or_closed_is_told_of(cluster: Cluster) -> None:
     full = ottla(cluster, "consume", "t", "-o", ":end", to="/dev/full")
     assert (full.returncode, full.stderr) == (1, "ottla consume: No space left on device\n")
+    closed = ottla(cluster, "consume", "t", "-o", ":end", closed=">&-")
+    assert (closed.returncode, closed.stderr) == (1, "ottla consume: standard output is closed\n")
+    closed = ottla(cluster, "produce", "t", closed="<&-")
+    assert (closed.returncode, closed.stderr) == (1, "ottla produce: standard input is closed\n")
     (segment,) = cluster.folder.glob("broker-1/**/t-0/*.log")
     segment.write_bytes(segment.read_bytes().replace(VALUE, VALUE.upper()))
     for command in (("consume", "t", "-o", ":end"), ("cat", "-C", "-t", "t", "-e")):

@@ -82,6 +82,20 @@ def test_what_cannot_be_written_is_one_line_and_exit_code_1(arguments: tuple[str
     assert (done.returncode, done.stderr) == (1, "ottla: No space left on device\n")
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("status",)])
+def test_what_is_said_to_a_closed_output_is_one_line_and_exit_code_1(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "ottla", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "ottla: standard output is closed\n")
+
+
+def test_what_is_never_used_may_be_closed(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" <&- 2>&-', "sh", sys.executable, "-m", "ottla", "status"]
+    assert subprocess.run(command, cwd=tmp_path, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def test_version(ottla: Ottla) -> None:
     assert ottla.run("--version").stdout == f"ottla {__version__}\n"
 
