@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.client.connection import NOT_FOUND, Connection, Failure, Target, client_command
-from ottla.cli.client.kcat import compile_format, envelope, parse_offsets, unescape
+from ottla.cli.client.kcat import compile_format, envelope, parse_offsets, unescape, wants_headers
 from ottla.cli.client.layout import LayoutError
 from ottla.cli.client.ranges import RangeError
 from ottla.cli.client.reading import Source, line_record
@@ -97,6 +97,7 @@ def _consume(
     **_: object,
 ) -> None:
     from ottla.cli.client import consuming
+    from ottla.cli.consume import tell_of_headers
 
     if form is None:
         key_part = "" if key_delimiter is None else "%k" + key_delimiter.replace("%", "%%")
@@ -114,6 +115,7 @@ def _consume(
         limit=count,
         read_committed=False,
         now_ms=int(time.time() * 1000),
+        headers=as_json or wants_headers(form),
     )
     if as_json:
         found = connection.cluster.topics
@@ -126,6 +128,8 @@ def _consume(
     try:
         for record in consuming.consume(target, planned, request, idle=stdout.flush):
             stdout.write(write(record))
+            if record.lacks_headers and not quiet:
+                tell_of_headers(record)
             if unbuffered:
                 stdout.flush()
     finally:

@@ -15,7 +15,7 @@ from ottla.cli import options
 from ottla.cli.client import jsonrecord
 from ottla.cli.client.connection import Target, client_command
 from ottla.cli.client.formatting import Formatter, Watermarks
-from ottla.cli.client.layout import LayoutError, parse_layout
+from ottla.cli.client.layout import LayoutError, parse_layout, wants_headers
 from ottla.cli.client.ranges import END, START, Range, RangeError, parse_range
 from ottla.cli.client.record import ClientRecord
 
@@ -88,8 +88,9 @@ def command(
         wanted = parse_range(offset, now_ms=now_ms)
     except RangeError as error:
         raise click.UsageError(f"--offset: {error}") from None
+    form = "jsonl" if as_json else form
     known: dict[tuple[str, int], tuple[int, int]] = {}
-    write = writer("jsonl" if as_json else form, lambda topic, partition: known[topic, partition])
+    write = writer(form, lambda topic, partition: known[topic, partition])
     names = list(dict.fromkeys(topics))
     records: Generator[ClientRecord, None, None]
     if group is not None:
@@ -108,6 +109,7 @@ def command(
             limit=count,
             read_committed=read_committed,
             now_ms=now_ms,
+            headers=_wants_headers(form),
         )
         planned = consuming.plan(target, target.connect(), alone)
         known.update(planned.watermarks)
@@ -125,6 +127,8 @@ def _print(
             for record in records:
                 stdout.write(write(record))
                 read += 1
+                if record.lacks_headers and not quiet:
+                    tell_of_headers(record)
     finally:
         if not quiet and sys.stderr.isatty():
             click.echo(f"{read} records", err=True)
@@ -150,10 +154,29 @@ def _in_group(
         raise click.UsageError("--offset with --group is start or end, perhaps with :end")
     if "%[" in form or "%]" in form:
         raise click.UsageError("--format: %[ and %] are not known in a group")
-    return GroupRequest(topics, group, _BEGINNINGS[wanted.start], wanted.stop is not None, limit, read_committed)
+    return GroupRequest(
+        topics,
+        group,
+        _BEGINNINGS[wanted.start],
+        wanted.stop is not None,
+        limit,
+        read_committed,
+        _wants_headers(form),
+    )
 
 
 _BEGINNINGS = {START: "earliest", END: "latest"}
+
+
+def tell_of_headers(record: ClientRecord) -> None:
+    where = f"{record.topic}-{record.partition}, offset {record.offset}"
+    click.echo(
+        f"{where}: its headers are left out, as the key of one is no UTF-8; 'ottla log dump' shows them", err=True
+    )
+
+
+def _wants_headers(form: str) -> bool:
+    return form in ("jsonl", "json") or wants_headers(parse_layout(form))
 
 
 def writer(form: str, watermarks: Watermarks) -> Callable[[ClientRecord], bytes]:

@@ -44,6 +44,8 @@ class Request(NamedTuple):
     """Of records, over all partitions."""
     read_committed: bool
     now_ms: int
+    headers: bool = True
+    """Whether anybody wants them."""
 
 
 class Plan(NamedTuple):
@@ -99,33 +101,36 @@ def consume(
                 for (topic, number), span in open_spans.items()
             ]
         )
-        yield from _Reading(consumer, open_spans, request.limit).records(idle)
+        yield from _Reading(consumer, open_spans, request).records(idle)
     finally:
         consumer.close()
 
 
-def from_message(message: Message) -> ClientRecord:
+def from_message(message: Message, *, headers: bool = True) -> ClientRecord:
     kind, timestamp = message.timestamp()
+    found = _headers(message) if headers else ()
     return ClientRecord(
         key=message.key(),
         value=message.value(),
-        headers=_headers(message),
+        headers=found or (),
         topic=message.topic() or "",
         partition=_number(message.partition()),
         offset=_number(message.offset()),
         timestamp=timestamp if kind in _TYPES else None,
         timestamp_type=_TYPES.get(kind, NO_TIMESTAMP_TYPE),
         leader_epoch=_number(message.leader_epoch()),
+        lacks_headers=found is None,
     )
 
 
 class _Reading:
     """The partitions that are not done yet."""
 
-    def __init__(self, consumer: Consumer, spans: dict[Partition, Span], count: int | None) -> None:
+    def __init__(self, consumer: Consumer, spans: dict[Partition, Span], request: Request) -> None:
         self._consumer = consumer
         self._open = spans
-        self._left = count
+        self._left = request.limit
+        self._headers = request.headers
 
     def records(self, idle: Callable[[], None]) -> Iterator[ClientRecord]:
         while self._open:
@@ -156,7 +161,7 @@ class _Reading:
             if span.stop is not None and offset >= span.stop:
                 self._close(partition)
             return None
-        record = from_message(message)
+        record = from_message(message, headers=self._headers)
         late = span.until_ms is not None and (record.timestamp or 0) >= span.until_ms
         if late or (span.stop is not None and offset + 1 >= span.stop):
             self._close(partition)
@@ -191,7 +196,12 @@ def _number(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _headers(message: Message) -> Headers:
-    found = message.headers() or ()
+def _headers(message: Message) -> Headers | None:
+    """None where the key of one is no UTF-8: confluent_kafka then gives none of them."""
+    try:
+        found = message.headers() or ()
+    except (UnicodeDecodeError, SystemError):
+        # Asked once more, it gives them with holes that crash whoever looks.
+        return None
     assert isinstance(found, list | tuple), "librdkafka gives pairs"
     return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in found)

@@ -27,6 +27,8 @@ class GroupRequest(NamedTuple):
     """Stop when all that this member has is read."""
     limit: int | None
     read_committed: bool
+    headers: bool = True
+    """Whether anybody wants them."""
 
 
 def consume_in_group(
@@ -45,7 +47,7 @@ def consume_in_group(
         "queued.max.messages.kbytes": 16 << 10,
     }
     consumer = target.consumer(settings)
-    reading = _Reading(consumer, idle)
+    reading = _Reading(consumer, idle, headers=request.headers)
     try:
         consumer.subscribe(request.topics, on_assign=reading.assigned, on_revoke=reading.revoked)
         yield from reading.records(request.limit, until_end=request.until_end)
@@ -55,9 +57,10 @@ def consume_in_group(
 
 
 class _Reading:
-    def __init__(self, consumer: Consumer, idle: Callable[[], None]) -> None:
+    def __init__(self, consumer: Consumer, idle: Callable[[], None], *, headers: bool) -> None:
         self._consumer = consumer
         self._idle = idle
+        self._headers = headers
         self._open: set[Partition] | None = None
         """Partitions whose end was not seen yet; None before there are any."""
         self._read: dict[Partition, int] = {}
@@ -88,7 +91,7 @@ class _Reading:
     def _take(self, message: Message) -> ClientRecord | None:
         error = message.error()
         if error is None:
-            return from_message(message)
+            return from_message(message, headers=self._headers)
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         if self._open is not None:

@@ -40,6 +40,10 @@ def compile_format(text: str, null: bytes) -> Write:
     return lambda record: b"".join([piece(record) for piece in pieces])
 
 
+def wants_headers(text: str) -> bool:
+    return any(match[1] == "h" for match in _TOKEN.finditer(text))
+
+
 def envelope(record: ClientRecord, broker: int) -> bytes:
     """One line of JSON, as ``-J`` has it. Bytes that are no UTF-8 become U+FFFD, as kcat has no other way."""
     document: dict[str, object] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}

@@ -65,6 +65,10 @@ class Verb(NamedTuple):
 Layout = tuple[Literal | Verb, ...]
 
 
+def wants_headers(layout: Layout) -> bool:
+    return any(isinstance(piece, Verb) and piece.name in ("H", HEADERS_VERB) for piece in layout)
+
+
 def parse_layout(text: str) -> Layout:
     return _Parser(text).parse(in_header=False)
 

@@ -24,6 +24,8 @@ class ClientRecord(NamedTuple):
     timestamp: int | None = None
     timestamp_type: str = NO_TIMESTAMP_TYPE
     leader_epoch: int = -1
+    lacks_headers: bool = False
+    """It has some, and confluent_kafka cannot give them."""
 
 
 class RecordInputError(ValueError):

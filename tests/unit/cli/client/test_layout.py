@@ -221,6 +221,7 @@ LOSSLESS = "%K{big32}%V{big32}%T{byte}%H{big16}%h{%K{big32}%k%V{big32}%v}%k%v%t%
             timestamp=st.integers(0, 1 << 50),
             timestamp_type=st.just(""),
             leader_epoch=st.just(-1),
+            lacks_headers=st.just(False),
         )
     )
 )

@@ -27,6 +27,7 @@ RECORDS = st.builds(
     timestamp=st.one_of(st.none(), st.integers(0, (1 << 63) - 1)),
     timestamp_type=st.sampled_from(["", CREATE_TIME, LOG_APPEND_TIME]),
     leader_epoch=st.just(-1),
+    lacks_headers=st.just(False),
 )
 
 
