@@ -70,6 +70,7 @@ def command(
     except ImportError as error:
         raise Failure(f"{error.name} is not installed: pip install 'ottla[sql]'", FAILED) from None
     from ottla.cli.client import producing
+    from ottla.cli.produce import tell_of_times
 
     if topic not in target.connect().cluster.topics and not allow_auto_topic_creation:
         raise missing_topic(topic, is_written=True)
@@ -77,7 +78,7 @@ def command(
     state.save()  # where it cannot be noted how far it is, nothing is sent
     reading = importing.Reading(topic, key, keep_partitions, keep_times=not now)
     producer = target.producer(producing.settings(compression=compression, acks="all"))
-    count = 0
+    count = retimed = 0
     for file in files:
         sent, noted = importing.Sent(), state.of(file)
         found = importing.records(file, form or importing.form_of(file), reading, sent=sent, noted=noted)
@@ -90,11 +91,13 @@ def command(
                 )
             sent.add(step)
             count += len(step)
+            retimed += outcome.retimed
             state.note(file, sent)
             if not quiet:
                 click.echo(f"{file.name}  {sent.rows} rows", err=True)
         if not quiet and noted.rows and sent.rows == noted.rows:
             click.echo(f"{file.name}  nothing is new: all of its {noted.rows} rows were sent before", err=True)
+    tell_of_times(retimed)
     click.echo(f"{count} records from {len(files)} files")
 
 

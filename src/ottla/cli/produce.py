@@ -189,6 +189,7 @@ def finish(outcome: Outcome, *, quiet: bool) -> None:
         click.echo(
             f"record {outcome.input_error.number}: {outcome.input_error.reason}; nothing behind it was read", err=True
         )
+    tell_of_times(outcome.retimed)
     went_wrong = outcome.failed or outcome.input_error is not None or outcome.unknown
     if not quiet or went_wrong or outcome.interrupted:
         parts = [f"{outcome.delivered} delivered"]
@@ -199,6 +200,11 @@ def finish(outcome: Outcome, *, quiet: bool) -> None:
         sys.exit(INTERRUPTED)
     if went_wrong:
         sys.exit(FAILED)
+
+
+def tell_of_times(retimed: int) -> None:
+    if retimed:
+        click.echo(f"{retimed} with a time of 0, which librdkafka takes for none: they have the time of now", err=True)
 
 
 def _records(values: tuple[str, ...], files: tuple[Path, ...], read: Read) -> Iterator[ClientRecord]:

@@ -88,17 +88,17 @@ def _record(document: dict[str, Any]) -> ClientRecord:
         topic=topic,
         partition=ANY_PARTITION if partition is None else partition,
         offset=-1 if offset is None else offset,
-        timestamp=_number(document, "timestamp", _INT64_MAX),
+        timestamp=_number(document, "timestamp", _INT64_MAX, -_INT64_MAX - 1),
         timestamp_type=kind,
     )
 
 
-def _number(document: dict[str, Any], name: str, largest: int) -> int | None:
+def _number(document: dict[str, Any], name: str, largest: int, smallest: int = -1) -> int | None:
     found = document.get(name)
     if found is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or not -1 <= found <= largest:
-        raise RecordInputError(f"{name}: {found!r} is no whole number from -1 to {largest}")
+    if not isinstance(found, int) or isinstance(found, bool) or not smallest <= found <= largest:
+        raise RecordInputError(f"{name}: {found!r} is no whole number from {smallest} to {largest}")
     return found
 
 

@@ -38,6 +38,8 @@ class Outcome:
         self.failed = 0
         self.first_failures: list[Failed] = []
         self.input_error: Failed | None = None
+        self.retimed = 0
+        """Records that were sent with the time of now in place of their own."""
         self.interrupted = False
 
     @property
@@ -102,8 +104,12 @@ def _send_all(
         report = _reporter(outcome, outcome.taken, delivered)
         try:
             _send(producer, record, report, lambda: progress(outcome))
+            # librdkafka sends any time, before 1970, too, but takes 0 for none.
+            outcome.retimed += record.timestamp == 0
         except KafkaException as error:
             outcome.fail(outcome.taken, explain(error.args[0]))
+        except OverflowError:
+            outcome.fail(outcome.taken, "its partition or its time is a number that no record can have")
         producer.poll(0)
         progress(outcome)
 
@@ -114,8 +120,6 @@ def _send(
     report: Callable[[KafkaError | None, Message], None],
     waiting: Callable[[], None],
 ) -> None:
-    # To librdkafka, a time of 0 is none, and it takes its own.
-    timestamp = 0 if record.timestamp is None else max(record.timestamp, 0)
     while True:
         with suppress(BufferError):
             producer.produce(
@@ -124,7 +128,7 @@ def _send(
                 record.key,
                 record.partition,
                 on_delivery=report,
-                timestamp=timestamp,
+                timestamp=record.timestamp or 0,
                 headers=list(record.headers) or None,
             )
             return

@@ -18,7 +18,16 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ottla.cli.client.jsonrecord import parse_line
-from ottla.cli.client.layout import HEADERS_VERB, LENGTH_VERBS, TEXT_VERBS, Layout, LayoutError, Literal, Verb
+from ottla.cli.client.layout import (
+    HEADERS_VERB,
+    LENGTH_VERBS,
+    TEXT_VERBS,
+    TIME_VERB,
+    Layout,
+    LayoutError,
+    Literal,
+    Verb,
+)
 from ottla.cli.client.record import ClientRecord, RecordInputError
 
 _CHUNK_BYTES = 64 << 10
@@ -193,6 +202,8 @@ class _LayoutPass:
                 self._lengths[piece.name.lower()] = self._read_number(piece.modifier)
             else:
                 self._numbers[piece.name] = self._read_number(piece.modifier)
+                if piece.name == TIME_VERB and piece.modifier.endswith("64") and self._numbers[piece.name] >> 63:
+                    self._numbers[piece.name] -= 1 << 64  # before 1970
             number += 1
         return ClientRecord(
             key=self._texts.get("k"),

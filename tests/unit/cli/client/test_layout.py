@@ -218,7 +218,7 @@ LOSSLESS = "%K{big32}%V{big32}%T{byte}%H{big16}%h{%K{big32}%k%V{big32}%v}%k%v%t%
             topic=st.text(alphabet="abc", max_size=9),
             partition=st.integers(0, 1 << 20),
             offset=st.just(-1),
-            timestamp=st.integers(0, 1 << 50),
+            timestamp=st.integers(-(1 << 63), (1 << 63) - 1),
             timestamp_type=st.just(""),
             leader_epoch=st.just(-1),
             lacks_headers=st.just(False),

@@ -26,16 +26,20 @@ class StandInProducer:
         self.refused = refused
         self.too_large = too_large
         self.waiting: list[tuple[bytes | None, Report]] = []
+        self.times: list[int] = []
         self.delivered: list[bytes | None] = []
         self.most = 0
         self.flushes_interrupted = 0
 
     def produce(self, topic: str, value: bytes | None, key: bytes | None, partition: int, **more: Any) -> None:
+        if more["timestamp"] >= 1 << 63:
+            raise OverflowError
         if value == self.too_large:
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
         if len(self.waiting) >= self.room:
             raise BufferError
         self.waiting.append((value, more["on_delivery"]))
+        self.times.append(more["timestamp"])
         self.most = max(self.most, len(self.waiting))
 
     def poll(self, timeout: float) -> int:
@@ -101,6 +105,17 @@ def test_input_that_breaks_off_loses_nothing_before_it() -> None:
     assert (outcome.input_error.number, outcome.input_error.reason) == (5, "no record")
 
 
+def test_times_before_1970_are_sent_and_what_cannot_be_is_told_of() -> None:
+    producer = StandInProducer()
+    times = (5, None, 0, -1, -2, 1 << 63, -(1 << 63))
+    outcome = send(producer, (ClientRecord(value=b"v", topic="t", timestamp=each) for each in times))
+    assert producer.times == [5, 0, 0, -1, -2, -(1 << 63)]
+    assert (outcome.delivered, outcome.retimed) == (6, 1)
+    assert [(failure.number, failure.reason) for failure in outcome.first_failures] == [
+        (6, "its partition or its time is a number that no record can have")
+    ]
+
+
 def test_ctrl_c_delivers_what_was_taken_and_a_second_one_waits_no_longer() -> None:
     def records() -> Iterator[ClientRecord]:
         yield from numbered(2)
@@ -119,6 +134,11 @@ def test_ctrl_c_delivers_what_was_taken_and_a_second_one_waits_no_longer() -> No
     ("change", "code", "told"),
     [
         ({"taken": 2, "delivered": 2}, None, "2 delivered\n"),
+        (
+            {"taken": 2, "delivered": 2, "retimed": 1},
+            None,
+            "1 with a time of 0, which librdkafka takes for none: they have the time of now\n2 delivered\n",
+        ),
         ({"taken": 14, "delivered": 2, "failed": 12}, 1, "... and 12 more\n2 delivered, 12 failed\n"),
         ({"taken": 3, "delivered": 2, "interrupted": True}, 130, "interrupted: 2 delivered, 1 not known\n"),
     ],
