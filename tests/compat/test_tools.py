@@ -345,6 +345,25 @@ def test_the_life_of_a_group(cluster: Cluster, tmp_path: Path) -> None:
     plan.write_text(f"{topic},0,3\nreaders,{topic},1,5\nothers,{topic},1,9\n")
     cluster.run("group", "reset", "readers", "--from-file", str(plan), "--execute")
     assert committed() == [(3, 7), (5, 5)]
+    for content, code, said in (
+        (b"nope,0,1\n", 3, b"no topic is called nope"),
+        (f"{topic},7,1\n".encode(), 3, b"not 7"),
+        (f"others,{topic},1,9\n".encode(), 3, b"readers is not told of"),
+        (b"\xff\xfe\n", 2, b"no text in UTF-8"),
+    ):
+        plan.write_bytes(content)
+        refused = cluster.run("group", "reset", "readers", "--from-file", str(plan), "--execute", code=code)
+        assert said in refused.stderr, content
+    assert (
+        b"nothing committed to shift from"
+        in cluster.run("group", "reset", "new", "-t", topic, "--shift", "2", code=3).stderr
+    )
+    assert committed() == [(3, 7), (5, 5)]
+    plan.write_bytes(b"\xef\xbb\xbf" + f"{topic},0,4\n".encode())
+    cluster.run("group", "reset", "readers", "--from-file", str(plan), "--execute")
+    assert committed() == [(4, 6), (5, 5)]
+    for empty in (("group", "reset", "", "--to", "start"), ("consume", topic, "-g", "")):
+        assert b"an empty name is none" in cluster.run(*empty, code=2).stderr
     with cluster.start("consume", topic, "-g", "readers", "-f", "%v\n") as member:
         assert member.stdout is not None
         assert member.stdout.readline()

@@ -19,7 +19,7 @@ from ottla.cli.client.connection import (
     output_command,
 )
 from ottla.cli.client.deleting import Deletion, deletion_command
-from ottla.cli.client.output import Output, field, show
+from ottla.cli.client.output import Output, Row, field, show
 from ottla.cli.client.resets import Place, ResetError, parse_offsets, parse_place, parse_topics
 
 
@@ -116,10 +116,9 @@ def reset(
             "has committed nothing; -t names topics to begin with" if file is None else f"is not told of in {file.name}"
         )
         raise Failure(f"{group} {why}", NOT_FOUND)
-    unmoved = [f"{row['topic']}:{row['partition']}" for row in rows if row["new_offset"] is None]
-    why = "there is nothing committed to shift from" if shift is not None else "the topic is gone"
+    unmoved = [_reason(row) for row in rows if row["new_offset"] is None]
     if len(unmoved) == len(rows):
-        raise Failure(f"nothing can be set for {group} in {' '.join(unmoved)}: {why}", NOT_FOUND)
+        raise Failure(f"nothing can be set for {group}: {'; '.join(unmoved)}", NOT_FOUND)
     check_idle(target, connection, group)
     if execute:
         carry_out(target, connection, group, rows)
@@ -131,8 +130,8 @@ def reset(
         field("LAG", "lag"),
     )
     show(output, "offsets", rows, columns)
-    if unmoved:
-        output.note(f"stays as it is, as {why}: {' '.join(unmoved)}")
+    for reason in unmoved:
+        output.note(f"left as it is: {reason}")
     if not execute:
         output.note("nothing was changed; --execute does it")
 
@@ -149,6 +148,12 @@ def delete(patterns: tuple[str, ...], *, deletion: Deletion, output: Output, tar
         target=target,
         output=output,
     )
+
+
+def _reason(row: Row) -> str:
+    """Why there is no new offset for a partition."""
+    why = "is gone" if row["high_watermark"] is None else "has nothing committed to shift from"
+    return f"{row['topic']}:{row['partition']} {why}"
 
 
 def _wanted(

@@ -29,12 +29,12 @@ def check_idle(target: Target, connection: Connection, group: str) -> None:
 
 
 def chosen_partitions(connection: Connection, topics: Mapping[str, list[int]]) -> list[Partition]:
-    return [
-        (topic, number)
-        for topic, numbers in topics.items()
-        for number in numbers or _partitions_of(connection, topic)
-        if _is_there(connection, topic, number)
-    ]
+    """Of the topics that were named; numbers that were named, too, have to be there."""
+    chosen = []
+    for topic, numbers in topics.items():
+        chosen += [(topic, number) for number in numbers or _partitions_of(connection, topic)]
+    _check_there(connection, chosen)
+    return chosen
 
 
 def _partitions_of(connection: Connection, topic: str) -> list[int]:
@@ -44,12 +44,11 @@ def _partitions_of(connection: Connection, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-def _is_there(connection: Connection, topic: str, number: int) -> bool:
-    """Raises Failure if it is not: somebody named it."""
-    there = _partitions_of(connection, topic)
-    if number not in there:
-        raise Failure(f"{topic} has the partitions 0 to {len(there) - 1}, not {number}", NOT_FOUND)
-    return True
+def _check_there(connection: Connection, named: Iterable[Partition]) -> None:
+    for topic, number in named:
+        there = _partitions_of(connection, topic)
+        if number not in there:
+            raise Failure(f"{topic} has the partitions 0 to {len(there) - 1}, not {number}", NOT_FOUND)
 
 
 def plan_reset(
@@ -68,8 +67,8 @@ def plan_reset(
     committed = committed_offsets(target, admin, group)
     if not isinstance(wanted, Place):
         named = set(chosen_partitions(connection, topics))
-        partitions = [where for where in sorted(wanted) if not topics or where in named]
-        there = [where for where in partitions if _is_there(connection, *where)]
+        partitions = there = [where for where in sorted(wanted) if not topics or where in named]
+        _check_there(connection, there)
     elif topics:
         partitions = there = chosen_partitions(connection, topics)
     else:
