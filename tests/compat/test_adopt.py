@@ -180,6 +180,7 @@ def test_what_speaks_against_it(tmp_path: Path) -> None:
         (other / "meta.properties").write_text(properties)
         refused(data, other, because="is both")
         shutil.rmtree(other)
+        refused(data, f"{data}/", because="the same directory")
         hidden = (data / "__consumer_offsets-0").rename(tmp_path / "hidden")
         refused(data, because="--allow-missing")
         hidden.rename(data / "__consumer_offsets-0")

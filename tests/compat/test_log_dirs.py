@@ -190,3 +190,17 @@ def test_a_broken_disk_takes_only_its_own_partitions_along(tmp_path: Path) -> No
             writer.stop()
             check_partition(read_all(brokers.bootstrap, writer.partition), [writer])
         assert move(admin, numbers[str(places[1])][0], places[0]) is errors.KafkaStorageError
+
+
+def test_a_directory_that_is_named_twice_is_refused_and_nothing_in_it_is_touched(tmp_path: Path) -> None:
+    with OttlaKeepers(1, tmp_path / "keeper") as keepers:
+        folder = tmp_path / "broker"
+        with OttlaBrokers(1, keepers.hosts, folder) as brokers:
+            create_topic(brokers.bootstrap, partitions=1)
+            (log,) = brokers.data().glob(f"{TOPIC}-0/*.log")
+            config = brokers.folders[0] / "server.properties"
+            brokers.brokers[0].stop(30)
+            config.write_text(config.read_text().replace(f"{brokers.data()}", f"{brokers.data()},{brokers.data()}/"))
+            with pytest.raises(RuntimeError, match="the same directory"):
+                brokers.start(0)
+            assert log.exists()

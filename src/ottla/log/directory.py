@@ -409,9 +409,10 @@ def check_distinct(paths: Sequence[Path]) -> None:
             found = path.stat()
         except OSError:
             continue  # whoever opens it will see what is wrong with it
-        other = places.setdefault((found.st_dev, found.st_ino), path)
-        if other is not path:
-            raise ConfigError(f"{other} and {path} are the same directory, which may be given only once")
+        place = found.st_dev, found.st_ino
+        if place in places:
+            raise ConfigError(f"{places[place]} and {path} are the same directory, which may be given only once")
+        places[place] = path
 
 
 def _take_lock(path: Path) -> int:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from ottla.base.errors import ConfigError, CorruptionError
-from ottla.log import LogDirectory, MetaProperties, TopicPartition
+from ottla.log import LogDirectory, MetaProperties, TopicPartition, check_distinct
 from ottla.log.checkpoints import OffsetsFile, read_epochs, read_meta_properties, read_offsets
 from ottla.log.directory import RECOVERY_POINTS
 from tests.unit.log.logs import NOW_MS, SMALL, contents, numbered_batch
@@ -220,3 +220,14 @@ def test_meta_properties_that_say_too_little_are_told_what_is_missing(tmp_path: 
     (tmp_path / "meta.properties").write_bytes(text)
     with pytest.raises(CorruptionError, match=f"meta.properties cannot be read: .*{why}"):
         read_meta_properties(tmp_path / "meta.properties")
+
+
+def test_a_directory_by_two_names_is_one(tmp_path: Path) -> None:
+    one, other, link = tmp_path / "one", tmp_path / "other", tmp_path / "link"
+    one.mkdir()
+    other.mkdir()
+    link.symlink_to(one)
+    check_distinct([one, other, tmp_path / "missing"])
+    for again in (one, Path(f"{one}/"), link):
+        with pytest.raises(ConfigError, match="the same directory"):
+            check_distinct([one, other, again])

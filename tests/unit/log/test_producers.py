@@ -105,6 +105,18 @@ def test_a_retry_that_a_start_came_between_is_known_as_well(log: Log, tmp_path: 
     assert append(again, idempotent(2, 38)) == (77, True)
 
 
+def test_what_a_producer_wrote_in_an_earlier_life_is_no_retry(log: Log, tmp_path: Path) -> None:
+    """It was forgotten, and went on elsewhere; the log still has what was before."""
+    append(log, idempotent(1, 10))
+    log.producers.expire(NOW_MS + (1 << 40))
+    append(log, idempotent(1, 50))
+    log.close(now_ms=NOW_MS)
+    again, _ = open_log(tmp_path / "t-0", recovery_point=2, clean=True)
+    with pytest.raises(OutOfOrderSequenceError):
+        append(again, idempotent(1, 10))
+    assert append(again, idempotent(1, 51)) == (2, False)
+
+
 def test_what_is_truncated_is_forgotten(log: Log) -> None:
     for number in range(40):
         append(log, idempotent(1, number))

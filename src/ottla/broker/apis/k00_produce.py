@@ -42,8 +42,8 @@ from ottla.wire.messages.k00_produce import (
 )
 
 _FLOOR: Final = 3
-_UNACKNOWLEDGED: Final = "a produce without acknowledgement failed"
 """Versions 0 to 2 are offered for librdkafka's sake (see ``wire.apis``) and refused."""
+_UNACKNOWLEDGED: Final = "a produce without acknowledgement failed"
 _ZSTD_FROM: Final = 7
 _LEADER_TOLD_FROM: Final = 10
 _ATTRIBUTES_AT: Final = 22
