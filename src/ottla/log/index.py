@@ -10,14 +10,16 @@ them in place of the last entry, which ``check`` finds out.
 
 New entries gather in memory and go to the file in blocks, when it is synced, and when the segment is sealed: whoever needs
 the file before that builds it anew anyway. They are written by ``pwrite``, never through a mapping, where a full disk would
-kill the process; lookups read a mapping that is made at the first one, so opening a log maps nothing. Between such writes
-the file is closed: a broker with ten thousand partitions has their logs open, and could not have two indexes of each besides.
+kill the process; lookups read a mapping that is made at the first one, so opening a log maps nothing. Between all that the
+file is closed: a broker with ten thousand partitions, or segments, has them open, and could not have two indexes of each besides.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple
@@ -72,9 +74,10 @@ class _Index:
         """Raise CorruptionError unless the last entry is one, and larger than the one before."""
         if self.entries == 0:
             return
-        self.write()
         count = min(self.entries, 2)
-        data = read_at(self.file.fd, count * self.ENTRY.size, (self.entries - count) * self.ENTRY.size)
+        with self._opened() as file:
+            self.write()
+            data = read_at(file.fd, count * self.ENTRY.size, (self.entries - count) * self.ENTRY.size)
         last = [self.ENTRY.unpack_from(data, slot * self.ENTRY.size) for slot in range(count)]
         grows = count == 1 or (last[0][0] < last[1][0] and last[0][1] <= last[1][1])
         if last[-1] == (0, 0) or not grows:
@@ -82,15 +85,16 @@ class _Index:
 
     def open_active(self) -> None:
         """Make room for appends behind the entries that are there."""
-        os.ftruncate(self.file.fd, max(self.max_entries, self.entries) * self.ENTRY.size)
+        with self._opened() as file:
+            os.ftruncate(file.fd, max(self.max_entries, self.entries) * self.ENTRY.size)
         self._unmap()
-        self._file = None
 
     def reset(self) -> None:
         """Start over without entries."""
         self.entries = 0
         self._unwritten.clear()
-        os.ftruncate(self.file.fd, 0)
+        with self._opened() as file:
+            os.ftruncate(file.fd, 0)
         self._unmap()
 
     @property
@@ -103,8 +107,9 @@ class _Index:
 
     def trim(self) -> None:
         """Cut off what was set aside."""
-        self.write()
-        os.ftruncate(self.file.fd, self.valid_bytes)
+        with self._opened() as file:
+            self.write()
+            os.ftruncate(file.fd, self.valid_bytes)
         self._unmap()
 
     def write(self) -> None:
@@ -114,16 +119,15 @@ class _Index:
             self._unwritten.clear()
 
     def sync(self) -> None:
-        self.write()
-        os.fsync(self.file.fd)
+        with self._opened() as file:
+            self.write()
+            os.fsync(file.fd)
 
     def file_to_sync(self) -> OpenFile:
         """The file with all that was appended, open for as long as somebody holds on to it."""
-        held = self._file
-        self.write()
-        file = self.file
-        self._file = held
-        return file
+        with self._opened() as file:
+            self.write()
+            return file
 
     def close(self) -> None:
         """Let go of the file. A flush that was begun keeps its own hold on it."""
@@ -148,7 +152,8 @@ class _Index:
             return first, second
         if self._map is None or len(self._map) < (slot + 1) * self.ENTRY.size:
             self._unmap()
-            self._map = mmap.mmap(self.file.fd, 0, prot=mmap.PROT_READ)
+            with self._opened() as file:
+                self._map = mmap.mmap(file.fd, 0, prot=mmap.PROT_READ)
         first, second = self.ENTRY.unpack_from(self._map, slot * self.ENTRY.size)
         return first, second
 
@@ -168,8 +173,18 @@ class _Index:
                 high = middle
         return low
 
+    @contextmanager
+    def _opened(self) -> Iterator[OpenFile]:
+        """The file for a while, in which it is not opened twice."""
+        held = self._file
+        try:
+            yield self.file
+        finally:
+            self._file = held
+
     @property
     def file(self) -> OpenFile:
+        """Open from here to ``close``."""
         if self._file is None:
             self._file = OpenFile(self.path, os.O_RDWR | os.O_CREAT)
         return self._file

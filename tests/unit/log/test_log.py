@@ -332,9 +332,30 @@ def test_preallocated_files_are_trimmed(tmp_path: Path) -> None:
     assert path.stat().st_size == size
 
 
+def test_a_segment_has_one_file_open_and_the_indexes_that_are_read(tmp_path: Path) -> None:
+    before = set(Path("/proc/self/fd").iterdir())
+
+    def opened() -> int:
+        return len(set(Path("/proc/self/fd").iterdir()) - before)
+
+    log, _ = open_log(tmp_path / "t-0")
+    fill(log, 100)
+    segments = len(log.segments)
+    assert segments > 10
+    assert opened() <= segments + 2
+    log.abandon()
+    for clean in (False, True):
+        log, _ = open_log(tmp_path / "t-0", clean=clean, recovery_point=log.log_end_offset)
+        assert opened() <= segments + 2
+        contents(log)
+        assert opened() <= 2 * segments + 2  # what is mapped keeps a descriptor
+        log.close(now_ms=NOW_MS)
+        assert opened() <= 2
+
+
 def test_a_roll_waits_for_no_disk(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     segments = len(log.segments)
     while len(log.segments) < segments + 2:
         log.append_as_leader(batch(bytes(300)), leader_epoch=0, now_ms=NOW_MS)
@@ -345,7 +366,7 @@ def test_a_roll_waits_for_no_disk(log: Log, monkeypatch: pytest.MonkeyPatch) -> 
     assert due == log.active.base_offset
     assert log.recovery_point == 0
     flush = log.begin_flush(due)
-    files = {f for segment in log.segments[:-1] for f in (segment.file.fd, segment.time_index.file.fd)}
+    files = {path.stat().st_ino for s in log.segments[:-1] for path in (s.file.path, s.time_index.path)}
     flush.sync()
     assert files <= set(synced)
     log.finish_flush(flush, now_ms=NOW_MS)
