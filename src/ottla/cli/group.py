@@ -54,7 +54,8 @@ def describe(patterns: tuple[str, ...], *, output: Output, target: Target) -> No
     from ottla.cli.client.groups import describe_groups, show_groups
 
     connection = target.connect()
-    show_groups(output, describe_groups(target, connection, _found(target, connection, patterns, output)))
+    names = _found(target, connection, patterns, output)
+    show_groups(output, describe_groups(target, connection, names, output))
 
 
 @command.command("reset")

@@ -31,12 +31,13 @@ def list_groups(target: Target, connection: Connection, output: Output) -> list[
     ]
 
 
-def describe_groups(target: Target, connection: Connection, names: list[str]) -> list[dict[str, Any]]:
-    """One dict for each group, as ``--json`` has it."""
+def describe_groups(target: Target, connection: Connection, names: list[str], output: Output) -> list[dict[str, Any]]:
+    """One dict for each group, as ``--json`` has it. Where a broker does not tell an end, there is no lag to be told."""
     if not names:
         return []
     described = connection.admin.describe_consumer_groups(names, request_timeout=target.timeout_s)
     groups = []
+    refusals: set[str] = set()
     for name in names:
         description: ConsumerGroupDescription = wait(described[name], target.timeout_s + 1)
         committed = committed_offsets(target, connection.admin, name)
@@ -45,7 +46,7 @@ def describe_groups(target: Target, connection: Connection, names: list[str]) ->
             for member in description.members
             for each in member.assignment.topic_partitions or ()
         }
-        ends = end_offsets(target, connection, {*committed, *owners})
+        ends = end_offsets(target, connection, {*committed, *owners}, refusals)
         partitions = [
             _partition(where, committed.get(where), ends.get(where), owners.get(where))
             for where in sorted({*committed, *owners})
@@ -62,6 +63,8 @@ def describe_groups(target: Target, connection: Connection, names: list[str]) ->
                 "members": [_member(member) for member in description.members],
             }
         )
+    for refusal in sorted(refusals):
+        output.note(f"an end is not known: {refusal}")
     return groups
 
 
@@ -76,16 +79,16 @@ def committed_offsets(target: Target, admin: AdminClient, group: str) -> Committ
 
 
 def end_offsets(
-    target: Target, connection: Connection, partitions: Iterable[Partition]
+    target: Target, connection: Connection, partitions: Iterable[Partition], refusals: set[str]
 ) -> Mapping[Partition, int | None]:
-    """Of those partitions that are still there and have a leader."""
+    """Of those partitions that are still there and have a leader; ``refusals`` as for ``list_offsets``."""
     topics = connection.cluster.topics
     led = [
         (topic, number)
         for topic, number in partitions
         if topic in topics and number in topics[topic].partitions and topics[topic].partitions[number].leader >= 0
     ]
-    return list_offsets(connection.admin, led, OffsetSpec.latest(), target.timeout_s)
+    return list_offsets(connection.admin, led, OffsetSpec.latest(), target.timeout_s, refusals=refusals)
 
 
 def _partition(where: Partition, committed: TopicPartition | None, end: int | None, member: Any) -> Row:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from ottla.cli.client.operating import TOPIC
 from ottla.wire import APIS, ApiKey, ErrorCode, Message, decoder, in_memory, parse_request_header, response_framer
@@ -64,6 +68,23 @@ OF_THE_CONTROLLER: dict[ApiKey, Callable[..., Message]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsResponse,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsResponse,
 }
+
+
+class Offsets:
+    """An admin client that is told by brokers what a test wants it to be told."""
+
+    def __init__(self, *told: int | KafkaError) -> None:
+        self._told = told
+
+    def list_offsets(self, wanted: dict[TopicPartition, OffsetSpec], **_: object) -> dict[TopicPartition, Any]:
+        futures = {partition: Future[ListOffsetsResultInfo]() for partition in wanted}
+        for partition, future in futures.items():
+            told = self._told[partition.partition]
+            if isinstance(told, KafkaError):
+                future.set_exception(KafkaException(told))
+            else:
+                future.set_result(ListOffsetsResultInfo(told, -1, -1))
+        return futures
 
 
 class StandIns:

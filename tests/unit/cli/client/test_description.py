@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka import KafkaError, KafkaException, Uuid
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla.cli.client.description import format_topic_id, list_offsets
+from tests.unit.cli.client.standins import Offsets
 
 
 def test_an_id_is_written_as_kafkas_tools_write_it() -> None:
     assert format_topic_id(Uuid(-5, -6)) == "__________v_________-g"
-
-
-class Offsets:
-    """An admin client that is told by brokers what a test wants it to be told."""
-
-    def __init__(self, *told: int | KafkaError) -> None:
-        self._told = told
-
-    def list_offsets(self, wanted: dict[TopicPartition, OffsetSpec], **_: object) -> dict[TopicPartition, Any]:
-        futures = {partition: Future[ListOffsetsResultInfo]() for partition in wanted}
-        for partition, future in futures.items():
-            told = self._told[partition.partition]
-            if isinstance(told, KafkaError):
-                future.set_exception(KafkaException(told))
-            else:
-                future.set_result(ListOffsetsResultInfo(told, -1, -1))
-        return futures
 
 
 def ends(*told: int | KafkaError, refusals: set[str] | None) -> dict[tuple[str, int], int | None]:
