@@ -270,8 +270,8 @@ class Log:
             active.append(parts, headers)
             if not later or active.size == size:  # the first of a file is looked up in it
                 active.write()
-            for header, marker in zip(headers, markers, strict=True):
-                self._believe(header, marker)
+            for at, header in enumerate(headers):  # every batch comes by here: no iterator over pairs is made for it
+                self._believe(header, markers[at])
         except CorruptionError as error:
             self._tell_of(error)
             raise

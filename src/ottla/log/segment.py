@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -185,7 +185,7 @@ class Segment:
             self._first_timestamp = next(scan(self.file, 0, self.size)).header.max_timestamp
         return self._first_timestamp
 
-    def append(self, parts: Sequence[bytes | memoryview], headers: Iterable[BatchHeader]) -> None:
+    def append(self, parts: Sequence[bytes | memoryview], headers: list[BatchHeader]) -> None:
         """Take ``parts``, the batches of ``headers``, behind what is there; in the file they are after ``write``."""
         end = self.size
         for header in headers:

@@ -93,9 +93,10 @@ class _Taken:
 class _Appending:
     """What a produce has come to so far."""
 
-    __slots__ = ("failed", "laborious", "response", "taken", "unwritten")
+    __slots__ = ("failed", "laborious", "now_ms", "response", "taken", "unwritten")
 
-    def __init__(self, unwritten: dict[Partition, None] | None = None) -> None:
+    def __init__(self, now_ms: int, unwritten: dict[Partition, None] | None = None) -> None:
+        self.now_ms = now_ms
         self.response = ProduceResponse()
         self.unwritten = unwritten
         """Which logs have something to write, for this one and for those that came with it; None if each batch is written at once."""
@@ -105,20 +106,21 @@ class _Appending:
 
 
 def handle(ctx: Context, request: ProduceRequest) -> Answer:
-    appending = _Appending()
+    appending = _Appending(ctx.services.clock.wall_ms())
     answer = _begin(ctx, request, appending)
     return _answer(ctx, request, appending) if answer is None else answer
 
 
 def together(ctx: Context, requests: list[ProduceRequest]) -> list[Answer | RemoteProtocolError]:
     """As many as can be told of now: what comes behind a batch that takes long has to wait for it."""
+    now_ms = ctx.services.clock.wall_ms()
     unwritten: dict[Partition, None] = {}
     begun: list[_Appending] = []
     answers: list[Answer | RemoteProtocolError] = []
     last: Answer | RemoteProtocolError = None
     try:
         for request in requests:
-            appending = _Appending(unwritten)
+            appending = _Appending(now_ms, unwritten)
             try:
                 last = _begin(ctx, request, appending)
             except RemoteProtocolError as error:
@@ -129,10 +131,10 @@ def together(ctx: Context, requests: list[ProduceRequest]) -> list[Answer | Remo
             if appending.laborious or (appending.failed and request.acks == 0):
                 break
     finally:
-        _write(ctx, unwritten, begun)
-    for request, appending in zip(requests, begun, strict=False):
+        _write(ctx, unwritten, begun, now_ms)
+    for at, appending in enumerate(begun):
         try:
-            answers.append(_answer(ctx, request, appending))
+            answers.append(_answer(ctx, requests[at], appending))
         except RemoteProtocolError as error:
             answers.append(error)
             return answers
@@ -161,12 +163,12 @@ def _begin(ctx: Context, request: ProduceRequest, appending: _Appending) -> Answ
     return None
 
 
-def _write(ctx: Context, unwritten: dict[Partition, None], begun: list[_Appending]) -> None:
+def _write(ctx: Context, unwritten: dict[Partition, None], begun: list[_Appending], now_ms: int) -> None:
     """All of it, before anybody is told. What the disk does not take counts for none of those who sent it."""
     written = []
     for partition in unwritten:
         try:
-            partition.log.finish_append(now_ms=ctx.services.clock.wall_ms())
+            partition.log.finish_append(now_ms=now_ms)
             written.append(partition)
         except Error as error:
             for appending in begun:
@@ -292,7 +294,7 @@ def _appended(
             return _answered(ctx, name, data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         try:
             later = appending.unwritten is not None
-            info = partition.append(records, acks=acks, now_ms=services.clock.wall_ms(), later=later)
+            info = partition.append(records, acks=acks, now_ms=appending.now_ms, later=later)
         except LaboriousError:
             response = PartitionProduceResponse(index=data.index, base_offset=-1)
             appending.laborious.append(_Laborious(partition, name, records, response))
