@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.metadata.image import Image
 from ottla.registry.brokers import Brokers
 from ottla.registry.cluster import Cluster
@@ -25,14 +27,17 @@ class Registry:
         self.topics = Topics(store)
 
     async def read_image(self) -> Image:
-        """The cluster as it is now, one part after another: what changes meanwhile is told to whoever watches first."""
+        """The cluster as it is now, one part after another: what changes meanwhile is told to whoever watches first.
+
+        Settings come last. Those of a topic are there before it is, and nobody is told of them.
+        """
         controller = await self.controllers.current()
         image = Image(
             cluster_id=await self.cluster.cluster_id(),
             controller=None if controller is None else controller.registration,
             controller_epoch=await self.controllers.epoch(),
             features=await self.cluster.features(),
-            configs=await self.configs.read_all(),
             deletions=frozenset(await self.topics.deletions()),
         )
-        return image.with_brokers(await self.brokers.read_all()).with_topics(await self.topics.read_all())
+        image = image.with_brokers(await self.brokers.read_all()).with_topics(await self.topics.read_all())
+        return replace(image, configs=await self.configs.read_all())
