@@ -21,7 +21,7 @@ from ottla.base.errors import Error
 from ottla.base.pace import Pace
 from ottla.broker.cluster import ClusterView
 from ottla.broker.errors import error_code
-from ottla.broker.updates import begun_anew, updated
+from ottla.broker.updates import OF_EVERYTHING, begun_anew, updated
 from ottla.log import StorageError
 from ottla.metadata.ids import ZERO_ID, BrokerId, TopicId, TopicPartition
 from ottla.metadata.znodes.topics import LeaderAndIsr
@@ -191,8 +191,9 @@ class Orders:
             error = self._refusal(request.broker_epoch, request.controller_epoch)
             if error is None:
                 before = known = self._cluster.image
-                if request.broker_epoch > self._told_in:
-                    self._told_in, known = request.broker_epoch, begun_anew(before, request)
+                if request.type == OF_EVERYTHING or request.broker_epoch > self._told_in:
+                    known = begun_anew(before, request)
+                    self._told_in = max(self._told_in, request.broker_epoch)
                 self._cluster.apply(updated(known, request, now_ms=self._clock.wall_ms()))
                 for name in before.topics.keys() - self._cluster.image.topics.keys():
                     self._forget_topic(name)

@@ -2,8 +2,9 @@
 
     brokers     all live ones, each time; who is not named is gone
     partitions  those that changed; one whose leader is -2 is being deleted, and goes
-    topics      one that comes with another id is another topic, and nothing of the earlier one stays. What the first update in a
-                life of this broker does not name was deleted while it was away
+    topics      one that comes with another id is another topic, and nothing of the earlier one stays. What an update of everything
+                does not name was deleted while this broker was away, or was cut off: the first one in a life of this broker
+                is one, and so is the first of each controller of ours, which says so
 
 Endpoints carry their security protocol as a number. Epochs of brokers are not told: only a controller needs them.
 """
@@ -26,6 +27,8 @@ from ottla.wire.messages.k06_update_metadata import (
     UpdateMetadataRequest,
 )
 
+OF_EVERYTHING = 2
+"""The type of an update. A controller of Kafka's on ZooKeeper never gives one."""
 LEADER_DURING_DELETE = -2
 EPOCH_NOT_TOLD = -1
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -42,7 +45,7 @@ class Update(NamedTuple):
 
 
 def begun_anew(image: Image, request: UpdateMetadataRequest) -> Image:
-    """What is left of what a broker knew in an earlier life, by the first update in this one, which is of everything."""
+    """What is left of what a broker knew before, by an update of everything."""
     named = {name for name, _, _ in _topics(request)}
     for name in [name for name in image.topics if name not in named]:
         image = image.without_topic(name)

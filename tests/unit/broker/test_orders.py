@@ -13,6 +13,7 @@ import pytest
 from ottla.base.clock import ManualClock
 from ottla.broker.cluster import ClusterView
 from ottla.broker.orders import Orders
+from ottla.broker.updates import OF_EVERYTHING
 from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.metadata.image import Image, Topic
 from ottla.metadata.znodes.topics import LeaderAndIsr, ReplicaAssignment
@@ -311,3 +312,14 @@ def test_what_was_deleted_while_a_broker_was_away_is_unknown_to_it_once_it_is_ba
         asyncio.run(bench.orders.update_metadata(told_of(*names, own=OWN_EPOCH + 1)))
     assert bench.cluster.image.topics.keys() == {"b", "c", "d"}
     assert bench.forgotten == ["a"]
+
+
+def test_what_was_deleted_while_nobody_said_so_is_unknown_once_a_controller_tells_of_everything(bench: Bench) -> None:
+    for names in ("ab", "c"):
+        asyncio.run(bench.orders.update_metadata(told_of(*names, own=OWN_EPOCH)))
+    of_everything = told_of("b", "d", own=OWN_EPOCH)
+    of_everything.type = OF_EVERYTHING
+    asyncio.run(bench.orders.update_metadata(of_everything))
+    asyncio.run(bench.orders.update_metadata(told_of("e", own=OWN_EPOCH)))
+    assert bench.cluster.image.topics.keys() == {"b", "d", "e"}
+    assert sorted(bench.forgotten) == ["a", "c"]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from ottla.controller.machine.orders import DELETING, VERSIONS, Batch, Orders, Sender
+from ottla.controller.machine.orders import DELETING, OF_EVERYTHING, VERSIONS, Batch, Orders, Sender
 from ottla.controller.machine.situation import Situation
 from ottla.metadata import (
     BrokerId,
@@ -97,6 +97,18 @@ def test_what_follows_a_stop_or_belongs_to_a_new_topic_of_that_name_or_a_greetin
     greeting = made(batch, situation(1, 2))
     assert set(greeting.metadata) == {T0, T1}
     assert not greeting.merge(leading(T0, situation(1, 2)))
+    assert not leading(T0, situation(1, 2)).merge(greeting)
+
+
+def test_a_greeting_says_that_it_is_of_everything() -> None:
+    batch = Batch()
+    batch.tell_everything(BrokerId(2))
+    greeting, later = made(batch, situation(1, 2)), leading(T0, situation(1, 2))
+    kinds = [
+        [each.type for each in orders.requests(SENDER, 1) if isinstance(each, UpdateMetadataRequest)]
+        for orders in (greeting, later)
+    ]
+    assert kinds == [[OF_EVERYTHING], [0]]
 
 
 def test_a_topic_on_its_way_out_has_no_leader_and_stops_in_whatever_epoch() -> None:

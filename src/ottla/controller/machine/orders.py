@@ -44,6 +44,8 @@ VERSIONS: Final[Mapping[type[Message], int]] = {
 }
 """The versions of Kafka 3.9 for orders; a broker of 3.4 or later takes them."""
 ORDER_KEYS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
+OF_EVERYTHING: Final = 2
+"""The type of an UpdateMetadata behind which nothing is left of what a broker knew before. Brokers of Kafka do not look at it."""
 DELETING: Final = -2
 """The leader, and the epoch, of a partition whose topic is deleted."""
 _NO_EPOCH: Final = -1
@@ -79,7 +81,7 @@ class Orders:
 
     def merge(self, later: Orders) -> bool:
         """Take up what follows; False if it has to stay apart."""
-        if self.is_greeting or not self.stops.keys().isdisjoint(later.states):
+        if self.is_greeting or later.is_greeting or not self.stops.keys().isdisjoint(later.states):
             return False
         if any(self.topic_ids.get(name, topic_id) != topic_id for name, topic_id in later.topic_ids.items()):
             return False  # deleted and made anew
@@ -126,6 +128,7 @@ class Orders:
     def _update_metadata(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> UpdateMetadataRequest:
         return UpdateMetadataRequest(
             controller_id=controller_id,
+            type=OF_EVERYTHING if self.is_greeting else 0,
             controller_epoch=controller_epoch,
             broker_epoch=broker_epoch,
             topic_states=[
