@@ -223,6 +223,24 @@ def test_who_crashed_leads_only_if_nobody_can_have_more(
     assert [(new.leader, new.isr) for new in states.values()] == ([] if after is None else [after])
 
 
+@pytest.mark.parametrize(
+    ("alive", "isr", "crashed", "after"),
+    [
+        ((1, 2, 3), (2,), (2,), (2, (2,), False)),  # the only one in sync
+        ((1, 3), (1, 2), (1,), (1, (1,), True)),  # it may lack something, and who was not in sync lacks more
+        ((1, 2, 3), (2, 1), (1, 2), None),  # nothing has to be lost where logs can be compared
+    ],
+)
+def test_an_unclean_election_prefers_who_was_in_sync_and_crashed(
+    alive: tuple[int, ...],
+    isr: tuple[int, ...],
+    crashed: tuple[int, ...],
+    after: tuple[int, tuple[int, ...], bool] | None,
+) -> None:
+    states = next_states(after_crashes(alive, isr, *crashed), lambda _: True)
+    assert [(new.leader, new.isr, new.recovering) for new in states.values()] == ([] if after is None else [after])
+
+
 def test_of_those_that_crashed_the_one_with_the_highest_epoch_and_then_the_longest_log_leads() -> None:
     known = after_crashes((1, 2, 3), (1, 2, 3), 1, 2, 3)
     assert undecided(known) == [T0]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from ottla.controller.acts import moves, topics
-from ottla.controller.machine.elections import first_states, next_states
+from ottla.controller.machine.elections import Unclean, first_states, next_states
 from ottla.controller.term import Term
 from ottla.metadata.ids import NO_LEADER, BrokerId, TopicPartition
 from ottla.metadata.image import LiveBroker
@@ -17,13 +17,14 @@ log = logging.getLogger(__name__)
 async def begin(term: Term) -> None:
     """A term begins: everybody is told everything, and what is broken is mended.
 
-    A broker that crashed may have come back while nobody ruled, and still be listed as leader and in sync: it has been away.
+    A broker that crashed may have come back while nobody ruled, and still be listed as leader and in sync: it has been away. Nobody
+    is elected uncleanly in its place, for it is there.
     """
     everybody = term.image.brokers
     crashed = {broker for broker in everybody if term.situation.has_crashed(broker)}
     if crashed:
         term.image = term.image.with_brokers({id_: live for id_, live in everybody.items() if id_ not in crashed})
-        await mend(term)
+        await mend(term, unclean=lambda _: False)
         term.image = term.image.with_brokers(everybody)
     term.streams.follow(everybody)
     term.situation = term.situation.doubting(everybody)
@@ -93,10 +94,10 @@ async def disks_mended(term: Term, broker_id: BrokerId, replicas: Iterable[Topic
     term.tell()
 
 
-async def mend(term: Term) -> None:
+async def mend(term: Term, unclean: Unclean | None = None) -> None:
     """Leaders and ISRs as they can be with whoever is alive."""
     await term.create(first_states(term.situation, topics.staying(term)))
-    await term.update(lambda situation: next_states(situation, term.config.unclean))
+    await term.update(lambda situation: next_states(situation, unclean or term.config.unclean))
 
 
 async def _lead_again(term: Term) -> None:

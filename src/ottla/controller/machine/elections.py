@@ -6,7 +6,8 @@ none in sync left   nobody leads, and the last in sync stay listed: one of them 
                     are off unless a topic or an operator asks for them)
 follower gone       it leaves the ISR, which never becomes empty
 only crashed ones   back from a crash, they may have lost the ends of their logs: the only one in sync leads all the same;
-                    of several, the one with the highest epoch and the longest log, once all of them are back
+                    of several, the one with the highest epoch and the longest log, once all of them are back; where unclean
+                    elections are on, nobody is waited for, but they come before those that were not in sync
 leader is back      a partition without a leader gets one as soon as a replica in sync is alive
 leader is leaving   the first live replica in sync that stays leads, and who leaves is in sync no more; the last one in sync
                     leads on until it is gone
@@ -57,7 +58,8 @@ def next_states(situation: Situation, unclean: Unclean, *, only_leaders: bool = 
             continue
         new = _mended(situation, where, assignment, state)
         if new is None and not situation.has_disk(state.leader, where):
-            if unclean(situation.image.topic_config(where.topic)):
+            # Where all are back that were in sync, their logs are compared: nothing has to be lost.
+            if not _can_compare(situation, where, state) and unclean(situation.image.topic_config(where.topic)):
                 new = unclean_state(situation, where)
             if new is None and state.leader != NO_LEADER:
                 left = tuple(broker for broker in state.isr if broker in assignment.replicas)
@@ -68,14 +70,15 @@ def next_states(situation: Situation, unclean: Unclean, *, only_leaders: bool = 
 
 
 def unclean_state(situation: Situation, where: TopicPartition) -> LeaderAndIsr | None:
-    """Any live replica leads, those in sync first. What it does not have is lost."""
+    """Any live replica leads, those in sync first, even if they have crashed since. What it does not have is lost."""
     assignment, state = situation.image.assignment(where), situation.image.state(where)
     if assignment is None or state is None:
         return None
     if (clean := _elected(situation, where, assignment.replicas, state)) is not None:
         return clean
     live = situation.online(where, assignment.replicas)
-    return _led_by(situation, state, live[0], live[:1])._replace(recovering=True) if live else None
+    leader = next((broker for broker in live if broker in state.isr), live[0] if live else None)
+    return None if leader is None else _led_by(situation, state, leader, (leader,))._replace(recovering=True)
 
 
 def undecided(situation: Situation) -> list[TopicPartition]:
@@ -83,11 +86,7 @@ def undecided(situation: Situation) -> list[TopicPartition]:
     return [
         where
         for where, _, state in situation.partitions()
-        if state is not None
-        and not state.has_leader
-        and len(state.isr) > 1
-        and all(situation.is_online(broker, where) for broker in state.isr)
-        and all(Replica(where, broker) in situation.doubtful for broker in state.isr)
+        if state is not None and not state.has_leader and _can_compare(situation, where, state)
     ]
 
 
@@ -163,6 +162,13 @@ def unbalanced(situation: Situation, percentage: int) -> list[TopicPartition]:
         if not situation.image.topics[where.topic].partitions[where.partition].is_being_reassigned
         and preferred_state(situation, where) is not None
     ]
+
+
+def _can_compare(situation: Situation, where: TopicPartition, state: LeaderAndIsr) -> bool:
+    """Several were in sync, all of them have crashed, and all of them are back."""
+    return len(state.isr) > 1 and all(
+        situation.is_online(broker, where) and Replica(where, broker) in situation.doubtful for broker in state.isr
+    )
 
 
 def _mended(
