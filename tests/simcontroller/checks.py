@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from ottla.metadata.ids import NO_LEADER, BrokerId, TopicPartition
 from ottla.metadata.znodes import paths
 from ottla.metadata.znodes.cluster import decode_controller_epoch
+from ottla.metadata.znodes.configs import decode_config, topic_entity
 from ottla.metadata.znodes.topics import LeaderAndIsr, TopicAssignment, decode_state, decode_topic
 from ottla.registry.store import Create, Delete, Operation, Result, SetData
 from ottla.wire import ErrorCode
 from tests.peers.memorystore import MemoryEnsemble
-from tests.simcontroller.truth import Place
+from tests.simcontroller.eras import Place, is_unclean
 
 if TYPE_CHECKING:
     from tests.simcontroller.world import World
+
+UNCLEAN = "unclean.leader.election.enable"
+"""A setting of topics."""
 
 
 class CheckedEnsemble(MemoryEnsemble):
@@ -26,6 +30,8 @@ class CheckedEnsemble(MemoryEnsemble):
         self._world = world
         self.states: dict[TopicPartition, LeaderAndIsr] = {}
         self.written = 0
+        self._joined: dict[tuple[TopicPartition, BrokerId], int | None] = {}
+        """In which life whoever is in sync came to be so."""
         self.deleted_topics: set[str] = set()
         self.deleted_assignments: dict[str, TopicAssignment] = {}
 
@@ -53,6 +59,11 @@ class CheckedEnsemble(MemoryEnsemble):
         topic_id = None if node is None else decode_topic(where.topic, node.data).topic_id
         return None if topic_id is None else Place(topic_id, where.partition)
 
+    def allows_unclean(self, topic: str) -> bool:
+        entity = topic_entity(topic)
+        node = self.nodes.get(entity.path)
+        return node is not None and decode_config(entity, node.data).get(UNCLEAN) == "true"
+
     def is_deleted(self, topic: str) -> bool:
         """Somebody has asked for that."""
         return paths.deletion(topic) in self.nodes
@@ -70,14 +81,22 @@ class CheckedEnsemble(MemoryEnsemble):
         assert len(set(state.isr)) == len(state.isr), told
         assert state.leader in (*state.isr, NO_LEADER), f"C3: a leader that is not in sync: {told}"
         replicas = self.assignment(where.topic).partitions[where.partition].replicas
+        assert len(state.isr) == 1 or not state.recovering, f"C7: in sync with a leader that recovers: {told}"
         assert set(state.isr) <= set(replicas), f"C3: in sync without a replica ({replicas}): {told}"
         self._world.truth.state_written(where, before, state)
-        if before is None:
-            return
+        if before is not None:
+            self._check_change(where, before, state)
+        for broker in set(state.isr) - set(() if before is None else before.isr):
+            self._joined[where, broker] = self._life(broker)
+
+    def _check_change(self, where: TopicPartition, before: LeaderAndIsr, state: LeaderAndIsr) -> None:
+        told = f"{where}: {before} -> {state}"
         assert state.leader_epoch >= before.leader_epoch, f"C3: an epoch that goes back: {told}"
         if state.leader != before.leader:
             assert state.leader_epoch > before.leader_epoch, f"C3: another leader in the same epoch: {told}"
-            assert state.leader in (*before.isr, NO_LEADER), f"an unclean election: {told}"
+        if is_unclean(before, state):
+            self._check_unclean(where, before, state)
+            return
         for broker in set(state.isr) - set(before.isr):
             joining = self._world.nodes.get(broker)
             known = None if joining is None else joining.partition(where)
@@ -86,6 +105,26 @@ class CheckedEnsemble(MemoryEnsemble):
             )
         if state.leader_epoch != before.leader_epoch:
             assert set(state.isr) <= set(before.isr), f"L9: in sync without having asked for it: {told}"
+
+    def _check_unclean(self, where: TopicPartition, before: LeaderAndIsr, state: LeaderAndIsr) -> None:
+        told = f"an unclean election of {where}: {before} -> {state}"
+        assert self._world.asked == where or self.allows_unclean(where.topic), f"C7: nobody wanted {told}"
+        assert state.leader_epoch > before.leader_epoch, f"C3: no epoch began with {told}"
+        assert state.isr == (state.leader,), f"C7: in sync with a leader that recovers: {told}"
+        assert state.recovering, f"C7: nobody is told of {told}"
+        there = [broker for broker in before.isr if self._was_there(where, broker)]
+        assert not there or state.leader in there, f"C7: {there} could have led, and there was {told}"
+
+    def _was_there(self, where: TopicPartition, broker: BrokerId) -> bool:
+        """Since it came to be in sync: nothing of what it had then can be missing."""
+        node, registered = self._world.nodes.get(broker), self.nodes.get(paths.broker(broker))
+        if node is None or registered is None or not node.is_whole:
+            return False
+        return registered.czxid == self._joined.get((where, broker))
+
+    def _life(self, broker: BrokerId) -> int | None:
+        node = self.nodes.get(paths.broker(broker))
+        return None if node is None else node.czxid
 
     def _deleted(self, path: str) -> None:
         match path.split("/"):
@@ -150,6 +189,11 @@ def all_is_well(world: World) -> None:
                 assert held is not None, f"{where} is not held by {broker}"
                 assert (held.leader, held.leader_epoch) == known[where][:2], f"{where} at {broker}"
             _is_alike(world, where, assignment.replicas)
+    for ruler in (node.controller.image for node in world.nodes.values() if node.controller_is_active):
+        assert ruler is not None
+        for topic in topics:
+            allows = ruler.topic_config(topic).get(UNCLEAN) == "true"
+            assert allows == ensemble.allows_unclean(topic), f"C7: the controller believes {topic} allows it: {allows}"
     for node in world.nodes.values():
         image = node.cluster.image
         states = {where: image.state(where) for where in image.partitions()}
@@ -162,6 +206,6 @@ def _is_alike(world: World, where: TopicPartition, replicas: Sequence[BrokerId])
     place = world.ensemble.place(where)
     assert place is not None
     logs = [world.records(broker, where, place) for broker in replicas]
-    committed = world.truth.committed.get(place, [])
+    committed = world.truth.committed(where, place)
     assert all(log == logs[0] for log in logs), f"L3: the logs of {where} differ in the end"
     assert logs[0] == committed, f"L1: {where} has {len(logs[0])} records in the end, and {len(committed)} committed"

@@ -18,8 +18,8 @@ from ottla.wire.messages.k02_list_offsets import (
     ListOffsetsTopic,
 )
 from tests.simcontroller.disk import decode, encode
+from tests.simcontroller.eras import Era, Place
 from tests.simcontroller.network import CLIENT
-from tests.simcontroller.truth import Place
 
 if TYPE_CHECKING:
     from tests.simcontroller.world import World
@@ -103,16 +103,16 @@ class Producer(Client):
         (told,) = response.responses[0].partition_responses
         assert told.error_code != ErrorCode.UNKNOWN_SERVER_ERROR, "L20: an error that says nothing"
         if not told.error_code:
-            truth.acknowledged(led.place, told.base_offset, value, sent_behind=before)
+            truth.acknowledged(led, told.base_offset, value, sent_behind=before)
 
 
 class Consumer(Client):
-    """Reads every partition from its beginning, and asks where it ends."""
+    """Reads every partition from its beginning, and asks where it ends; both anew after an unclean election."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._positions: dict[Place, int] = {}
-        self._latest: dict[Place, int] = {}
+        self._positions: dict[Era, int] = {}
+        self._latest: dict[Era, int] = {}
 
     async def _use(self, led: Led) -> None:
         if self._world.rng.random() < 0.3:
@@ -121,7 +121,8 @@ class Consumer(Client):
             await self._fetch(led)
 
     async def _fetch(self, led: Led) -> None:
-        position = self._positions.get(led.place, 0)
+        era = self._world.truth.eras.at(led.place, led.epoch)
+        position = self._positions.get(era, 0)
         wanted = FetchPartition(
             partition=led.where.partition,
             current_leader_epoch=led.epoch,
@@ -138,9 +139,9 @@ class Consumer(Client):
         assert told.error_code != ErrorCode.OFFSET_OUT_OF_RANGE, f"L6: {led} does not know of {position}"
         for offset, record in decode(bytes(in_memory(told.records or b""))):
             assert offset == position, f"{led}: {offset} was read behind {position}"
-            self._world.truth.read(led.place, offset, record)
+            self._world.truth.read(era, offset, record)
             position += 1
-        self._positions[led.place] = position
+        self._positions[era] = position
 
     async def _ask_latest(self, led: Led) -> None:
         topic = led.where.topic
@@ -156,6 +157,7 @@ class Consumer(Client):
         assert isinstance(response, ListOffsetsResponse)
         (told,) = response.topics[0].partitions
         if not told.error_code:
-            latest = self._latest.get(led.place, 0)
+            era = self._world.truth.eras.at(led.place, led.epoch)
+            latest = self._latest.get(era, 0)
             assert told.offset >= latest, f"L6: {led}: the end was {latest}, and is {told.offset}"
-            self._latest[led.place] = told.offset
+            self._latest[era] = told.offset

@@ -36,6 +36,9 @@ class Witness(Protocol):
 
     def changed(self, log: ModelLog) -> None: ...
 
+    def led(self, log: ModelLog, epoch: int) -> None:
+        """It is about to be, and will only grow from now on."""
+
 
 def encode(value: int) -> bytes:
     """What a producer sends."""
@@ -153,6 +156,8 @@ class ModelLog:
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def assign_epoch(self, leader_epoch: int) -> None:
+        if self._witness is not None:
+            self._witness.led(self, leader_epoch)
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, self.log_end_offset, written=False)
 

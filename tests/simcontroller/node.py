@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,6 +37,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.term import ControllerConfig
 from ottla.log import LogConfig, LogDirectory
 from ottla.metadata import BrokerId
+from ottla.metadata.configs.effective import BrokerSources
 from ottla.metadata.ids import TopicPartition
 from ottla.metadata.znodes import paths
 from ottla.peers import Peer, PeerLostError
@@ -104,6 +106,7 @@ class Node:
         self._spawn: Callable[[Coroutine[Any, Any, None], str], None]
         self._task: asyncio.Task[None] | None = None
         self._is_up = False
+        self._is_leaving = False
 
     # Its life.
 
@@ -176,7 +179,12 @@ class Node:
         )
         self.controller = Controller(
             self.registry,
-            ControllerConfig(broker_id=self.broker_id, listener=LISTENER, unclean=lambda _: False, imbalance_check_s=3),
+            ControllerConfig(
+                broker_id=self.broker_id,
+                listener=LISTENER,
+                unclean=partial(BrokerConfig.unclean, config),
+                imbalance_check_s=3,
+            ),
             self.clock,
             scope,
             connect=lambda live: Link(self.world.network, self.broker_id, live),
@@ -201,6 +209,7 @@ class Node:
     def _config(self) -> SimpleNamespace:
         return SimpleNamespace(
             broker_id=self.broker_id,
+            sources=BrokerSources(),
             rack=None,
             session_timeout_ms=SESSION_MS,
             inter_broker_listener=LISTENER,
@@ -258,6 +267,11 @@ class Node:
     @property
     def controller_is_active(self) -> bool:
         return hasattr(self, "controller") and self.controller.is_active
+
+    @property
+    def is_whole(self) -> bool:
+        """It may lead whatever it is in sync with."""
+        return self._is_up and not self._is_leaving and self.directory.health.failure is None
 
     def partition(self, where: TopicPartition) -> Partition | None:
         if not hasattr(self, "replicas") or where not in self.replicas:
@@ -337,6 +351,7 @@ class Node:
 
     async def hand_over(self) -> None:
         """As a broker that is told to stop: others lead before it goes."""
+        self._is_leaving = True
         request = ControlledShutdownRequest(broker_id=self.broker_id, broker_epoch=self.broker_epoch)
         for _ in range(3):
             controller = self._controller_address()

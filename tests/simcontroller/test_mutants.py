@@ -6,19 +6,24 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from ottla.broker.config import BrokerConfig
 from ottla.broker.membership import Membership
-from ottla.controller.acts import isrs
+from ottla.controller.acts import brokers, isrs
 from ottla.controller.machine import elections, isr, reassignment
 from ottla.controller.machine.deletion import Deletion
 from ottla.controller.machine.isr import Wish
 from ottla.controller.machine.situation import Situation
 from ottla.controller.term import Term
-from ottla.metadata.ids import TopicPartition
+from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.metadata.image import ControllerEpoch
 from ottla.metadata.znodes.topics import LeaderAndIsr, ReplicaAssignment, Replicas
 from ottla.registry import RegistryError, guard, topics
 from ottla.registry.store import Operation, Result, ZnodeStore
+from ottla.replica.leadership import Leadership
+from ottla.replica.proposals import IsrProposals, _Asked
 from ottla.wire import ErrorCode
+from ottla.wire.messages.k56_alter_partition import AlterPartitionRequest
+from tests.simcontroller.checks import UNCLEAN
 from tests.simcontroller.world import simulate
 
 SEEDS = 200
@@ -121,6 +126,65 @@ def silent_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Membership, "replicas_offline", silence)
 
 
+def recovering_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was elected uncleanly says with every wish that it still recovers, and is refused any company (before a407017)."""
+    begin, confirm, ask = Leadership.__init__, Leadership.confirmed, IsrProposals._request
+    recovering: set[Leadership] = set()
+
+    def begun(
+        self: Leadership, broker: BrokerId, state: LeaderAndIsr, replicas: Replicas, *, start_offset: int, now_s: float
+    ) -> None:
+        begin(self, broker, state, replicas, start_offset=start_offset, now_s=now_s)
+        if state.recovering:
+            recovering.add(self)
+
+    def confirmed(self: Leadership, isr: Replicas, *, partition_epoch: int) -> bool:
+        is_news = confirm(self, isr, partition_epoch=partition_epoch)
+        if is_news:
+            recovering.discard(self)
+        return is_news
+
+    def asked(self: IsrProposals, wishes: dict[TopicPartition, _Asked]) -> AlterPartitionRequest:
+        request = ask(self, wishes)
+        still = {
+            (each.partition.topic_id, where.partition)
+            for where, each in wishes.items()
+            if each.partition.leadership in recovering
+        }
+        for topic in request.topics:
+            for data in topic.partitions:
+                data.leader_recovery_state = int((topic.topic_id, data.partition_index) in still)
+        return request
+
+    monkeypatch.setattr(Leadership, "__init__", begun)
+    monkeypatch.setattr(Leadership, "confirmed", confirmed)
+    monkeypatch.setattr(IsrProposals, "_request", asked)
+
+
+def unclean_elections_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the settings of a topic say of unclean elections is not looked at."""
+    monkeypatch.setattr(BrokerConfig, "unclean", lambda _config, _topic: True)
+
+
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where unclean elections are allowed there are no others, whoever is there that was in sync."""
+    elect = elections._elected
+
+    def elected(
+        situation: Situation, where: TopicPartition, replicas: Replicas, state: LeaderAndIsr
+    ) -> LeaderAndIsr | None:
+        allows = situation.image.topic_config(where.topic).get(UNCLEAN) == "true"
+        return None if allows else elect(situation, where, replicas, state)
+
+    monkeypatch.setattr(elections, "_elected", elected)
+
+
+def hidden_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start of a term, whoever has crashed in this life of his is replaced uncleanly, though he may have all there is."""
+    mend = brokers.mend
+    monkeypatch.setattr(brokers, "mend", lambda term, **_: mend(term))
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     anybody_leads,
     no_guard,
@@ -131,6 +195,10 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     every_wish,
     nobody_is_told,
     silent_disks,
+    recovering_for_ever,
+    unclean_elections_for_all,
+    impatience,
+    hidden_and_replaced,
 ]
 
 

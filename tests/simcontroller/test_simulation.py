@@ -9,7 +9,7 @@ import pytest
 from tests.simcontroller.world import simulate
 
 QUICK, MANY = 3, 500
-HAPPENS = ("acknowledged", "read", "joined", "elected", "cut", "lost", "failed")
+HAPPENS = ("acknowledged", "read", "joined", "elected", "cut", "lost", "failed", "unclean", "forgotten")
 """What has to be survived, and not only not to happen."""
 ENOUGH = 30
 KEPT = (167,)

@@ -8,28 +8,26 @@
     L10      nothing is acknowledged that is not committed; nothing is committed while too few are in sync
     L18      what is acknowledged after something was sent lies behind everything acknowledged before
 
+All that holds between two unclean elections (``eras``).
+
 One whose power failed may be in sync without being whole, until the controller hears of it: it is *weak* for that time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ottla.metadata.ids import BrokerId, TopicPartition
 from ottla.metadata.znodes.topics import LeaderAndIsr
 from tests.simcontroller.disk import Kept, ModelLog
+from tests.simcontroller.eras import Era, Eras, Place, is_unclean
 from tests.simcontroller.node import MIN_INSYNC
 
 if TYPE_CHECKING:
+    from tests.simcontroller.clients import Led
     from tests.simcontroller.world import World
-
-
-class Place(NamedTuple):
-    """A partition of one topic: another one of the same name is another."""
-
-    topic_id: bytes
-    partition: int
 
 
 class BrokerWitness:
@@ -42,19 +40,22 @@ class BrokerWitness:
     def changed(self, log: ModelLog) -> None:
         self._truth.changed(self._broker, log)
 
+    def led(self, log: ModelLog, epoch: int) -> None:
+        self._truth.led(self._broker, log, epoch)
+
 
 class Truth:
     def __init__(self, world: World) -> None:
         self._world = world
-        self.committed: dict[Place, list[Kept]] = {}
+        self.eras = Eras()
         self.weak: set[tuple[BrokerId, Place]] = set()
         self.seen: Counter[str] = Counter()
         """What happened, and how often: a history without faults proves nothing."""
         self._marks: dict[tuple[Place, int], int] = {}
         self._ends: dict[tuple[BrokerId, Place], int] = {}
-        self._acked: dict[Place, int] = {}
 
     def of(self, broker: BrokerId) -> BrokerWitness:
+        self.eras.forget(broker)
         return BrokerWitness(self, broker)
 
     # What happens.
@@ -65,20 +66,42 @@ class Truth:
         self._count(broker, place, log)
         node = self._world.nodes.get(broker)
         partition = None if node is None else node.partition(where)
-        if partition is not None and id(partition.log) == id(log) and partition.leadership is not None:
-            epoch, mark = partition.leadership.epoch, log.high_watermark
-            assert mark >= self._marks.get((place, epoch), 0), f"L6: {where}: the high watermark of {broker} went back"
-            self._marks[place, epoch] = mark
-            if len(partition.isr) >= min(MIN_INSYNC, len(partition.replicas)):
-                self._commit(place, log)
-        known = self.committed.setdefault(place, [])
-        mark = log.high_watermark
-        assert mark <= len(known), f"L10: {where}: {broker} shows {mark}, and {len(known)} are committed"
-        assert log.records[:mark] == known[:mark], f"L3: {where}: {broker} differs below its high watermark {mark}"
+        if partition is None or id(partition.log) != id(log):
+            era = self.eras.now(place)
+            if era.is_first:
+                self._check_below_mark(broker, log, era)
+        else:
+            era = self.eras.at(place, partition.leader_epoch)
+            if partition.leadership is not None:
+                epoch, mark = partition.leadership.epoch, log.high_watermark
+                assert mark >= self._marks.get((place, epoch), 0), (
+                    f"L6: {where}: the high watermark of {broker} went back"
+                )
+                self._marks[place, epoch] = mark
+                if len(partition.isr) >= min(MIN_INSYNC, len(partition.replicas)):
+                    self._commit(era, log)
+            self._check_below_mark(broker, log, era)
         self._check_in_sync(where, place)
 
-    def _commit(self, place: Place, log: ModelLog) -> None:
-        known = self.committed.setdefault(place, [])
+    def _check_below_mark(self, broker: BrokerId, log: ModelLog, era: Era) -> None:
+        where, known, mark = log.where, era.committed, log.high_watermark
+        if era.binds(broker, log.records[:mark]):
+            assert mark <= len(known), f"L10: {where}: {broker} shows {mark}, and {len(known)} are committed"
+            assert log.records[:mark] == known[:mark], f"L3: {where}: {broker} differs below its high watermark {mark}"
+
+    def led(self, broker: BrokerId, log: ModelLog, epoch: int) -> None:
+        """Whoever leads first after an unclean election says what there is."""
+        assert log.topic_id is not None
+        place = Place(log.topic_id.bytes, log.where.partition)
+        era = self.eras.at(place, epoch)
+        if not era.has_begun:
+            era.begin(log.records)
+            lost = self.eras.at(place, era.first_epoch - 1).committed
+            self.seen["forgotten"] += era.committed[: len(lost)] != lost
+            self.weak.discard((broker, place))
+
+    def _commit(self, era: Era, log: ModelLog) -> None:
+        known = era.committed
         both = min(len(known), log.high_watermark)
         assert log.records[:both] == known[:both], f"L2: {log.where}: another record is committed at the same offset"
         known += log.records[len(known) : log.high_watermark]
@@ -99,13 +122,16 @@ class Truth:
         self.weak -= {(broker, place) for broker in joined & self._world.nodes.keys() | left}
         self.seen["joined"] += len(joined) if before is not None else 0
         self.seen["elected"] += before is not None and state.leader not in (-1, before.leader)
+        if before is not None and is_unclean(before, state):
+            self.seen["unclean"] += 1
+            self.eras.end(place, state.leader_epoch)
         self._check_in_sync(where, place)
 
     def _check_in_sync(self, where: TopicPartition, place: Place) -> None:
         state = self._world.ensemble.states.get(where)
         if state is None or self._world.ensemble.place(where) != place or self._world.ensemble.is_deleted(where.topic):
             return
-        known = self.committed.get(place, [])
+        known = self.eras.at(place, state.leader_epoch).committed
         for broker in state.isr:
             if (broker, place) not in self.weak:
                 held = self._world.records(broker, where, place)
@@ -115,22 +141,35 @@ class Truth:
 
     # What clients are told.
 
-    def acked_before(self, place: Place) -> int:
-        return self._acked.get(place, -1)
+    def acked_before(self, place: Place) -> dict[Era, int]:
+        return {era: era.acked for era in self.eras.since(place)}
 
-    def acknowledged(self, place: Place, offset: int, value: int, *, sent_behind: int) -> None:
+    def acknowledged(self, led: Led, offset: int, value: int, *, sent_behind: Mapping[Era, int]) -> None:
+        """Whoever led by then: an answer does not say in which epoch that was."""
         self.seen["acknowledged"] += 1
-        known = self.committed.get(place, [])
+        eras = self.eras.since(led.place, led.epoch)
+        era = next(
+            (each for each in eras if value in (kept.value for kept in each.committed[offset : offset + 1])), eras[-1]
+        )
+        known, behind = era.committed, sent_behind.get(era, -1)
         assert offset < len(known), f"L10: {offset} was acknowledged, and {len(known)} are committed"
         assert known[offset].value == value, f"L1: {value} was acknowledged at {offset}, where {known[offset]} is"
-        assert offset > sent_behind, f"L18: {value} is at {offset}, and {sent_behind} was acknowledged before"
-        self._acked[place] = max(self._acked.get(place, -1), offset)
+        assert offset > behind, f"L18: {value} is at {offset}, and {behind} was acknowledged before"
+        era.acked = max(era.acked, offset)
 
-    def read(self, place: Place, offset: int, record: Kept) -> None:
+    def read(self, era: Era, offset: int, record: Kept) -> None:
         self.seen["read"] += 1
-        known = self.committed.get(place, [])
+        known = era.committed
         assert offset < len(known), f"L7: {offset} was read, and {len(known)} are committed"
         assert known[offset] == record, f"L2: {record} was read at {offset}, where {known[offset]} is"
+
+    # What is left.
+
+    def committed(self, where: TopicPartition, place: Place) -> list[Kept]:
+        """In the era that the registry tells of."""
+        state = self._world.ensemble.states.get(where)
+        is_this = state is not None and self._world.ensemble.place(where) == place
+        return self.eras.at(place, state.leader_epoch).committed if state is not None and is_this else []
 
     # What a power cut may take.
 
@@ -139,7 +178,7 @@ class Truth:
         assert log.topic_id is not None
         place = Place(log.topic_id.bytes, where.partition)
         state = self._world.ensemble.states.get(where)
-        known = self.committed.get(place, [])
+        known = self.committed(where, place)
         others = () if state is None or self._world.ensemble.place(where) != place else state.isr
         if others and self._world.ensemble.assignment(where.topic).partitions[where.partition].is_being_reassigned:
             return log.log_end_offset

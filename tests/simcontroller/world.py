@@ -14,17 +14,20 @@ from ottla.metadata import BrokerId, ReplicaAssignment
 from ottla.metadata.ids import TopicPartition, topic_id_from
 from ottla.metadata.znodes.topics import TopicAssignment
 from ottla.registry import NodeExistsError, Registry, RegistryError
-from tests.simcontroller.checks import CheckedEnsemble, all_is_well, nothing_is_led_by
+from tests.simcontroller.checks import UNCLEAN, CheckedEnsemble, all_is_well, nothing_is_led_by
 from tests.simcontroller.clients import Consumer, Producer
 from tests.simcontroller.disk import Kept, Left
+from tests.simcontroller.eras import Place
 from tests.simcontroller.faults import FaultyStore, Weather
 from tests.simcontroller.network import CLIENT, Network
 from tests.simcontroller.node import SESSION_MS, Node
-from tests.simcontroller.truth import Place, Truth
+from tests.simcontroller.truth import Truth
 from tests.simcontroller.virtual import run
 
 BROKERS = 4
 NAMES = ("a", "b", "c")
+LOSSY = "c"
+"""A topic that would rather lose records than wait."""
 STORM_S = 45.0
 CALM_S = 60.0
 PRODUCERS, CONSUMERS = 3, 2
@@ -41,6 +44,10 @@ class World:
         self.nodes: dict[BrokerId, Node] = {}
         self.left: dict[BrokerId, Left] = {BrokerId(number): Left() for number in range(1, BROKERS + 1)}
         """What the brokers that are not there have on their disks."""
+        self.is_lossy = seed % 2 == 0
+        """Whether there are unclean elections. Where there are none, nothing that is committed is ever lost."""
+        self.asked: TopicPartition | None = None
+        """An operator wants an unclean election of it, and waits for that."""
         self._uneasy: set[BrokerId] = set()
         self._is_operating = False
         self._scope: TaskScope
@@ -103,6 +110,7 @@ class World:
         faults = (
             *[self._kill] * 4, *[self._cut_power] * 3, self._expire, self._pause, *[self._cut_network] * 2,
             *[self._kill_leaders] * 3, *[self._fail_disk] * 2,
+            *[self._outlive] * (3 if self.is_lossy else 0),
         )  # fmt: skip
         while self.weather.is_bad:
             await asyncio.sleep(self.rng.random() * 3)
@@ -132,11 +140,33 @@ class World:
             state = None if where is None else self.ensemble.states.get(where)
             if state is None or state.leader not in self.nodes:
                 return
-            node = self.nodes.pop(state.leader)
-            self.left[state.leader] = node.directory.leave({})
-            await node.kill()
-            self.ensemble.end_session(node.store.session_id)
+            await self._kill_noticed(state.leader)
             await asyncio.sleep(self.rng.random() * 0.3)
+
+    async def _kill_noticed(self, victim: BrokerId) -> None:
+        node = self.nodes.pop(victim)
+        self.left[victim] = node.directory.leave({})
+        await node.kill()
+        self.ensemble.end_session(node.store.session_id)
+
+    async def _outlive(self, survivor: BrokerId) -> None:
+        """It is away for a moment, and when it is back all those are gone that were in sync meanwhile."""
+        held = [
+            where
+            for where in self.ensemble.states
+            if where.topic == LOSSY and survivor in self.ensemble.assignment(LOSSY).partitions[where.partition].replicas
+        ]
+        if not held:
+            return
+        where = self.rng.choice(held)
+        await self._kill_noticed(survivor)
+        await asyncio.sleep(self.rng.random() * 2)
+        state = self.ensemble.states.get(where)
+        for broker in () if state is None or state.isr == (survivor,) else state.isr:
+            if broker in self.nodes:
+                await self._kill_noticed(broker)
+        if survivor not in self.nodes:
+            self._start(survivor)
 
     async def _cut_power(self, victim: BrokerId) -> None:
         """What was not synced goes, or some of it.
@@ -196,6 +226,7 @@ class World:
     async def _operate(self, registry: Registry) -> None:
         deeds = (
             *[self._create] * 3, self._delete, self._grow, *[self._reassign] * 4, *[self._elect] * 3, self._shut_down,
+            *[self._elect_anybody] * (2 if self.is_lossy else 0),
         )  # fmt: skip
         while self.weather.is_bad:
             await asyncio.sleep(self.rng.random() * 1.5)
@@ -225,8 +256,10 @@ class World:
         topic_id = None
         while topic_id is None:
             topic_id = topic_id_from(self.rng.randbytes(16))
+        name = self.rng.choice(NAMES)
+        config = {UNCLEAN: "true"} if self.is_lossy and name == LOSSY else {}
         with suppress(NodeExistsError):
-            await registry.topics.create(self.rng.choice(NAMES), TopicAssignment(topic_id, partitions))
+            await registry.topics.create(name, TopicAssignment(topic_id, partitions), config)
         if self.rng.random() < 0.5:
             await ruler.controller.topics_changed()
 
@@ -252,6 +285,18 @@ class World:
 
     async def _elect(self, ruler: Node, _registry: Registry) -> None:
         await ruler.controller.elect(None, unclean=False)
+
+    async def _elect_anybody(self, ruler: Node, _registry: Registry) -> None:
+        """What nobody leads is to be led by whoever is there, whatever it has lost."""
+        image = ruler.controller.image
+        states = {} if image is None else {where: image.state(where) for where in sorted(image.partitions())}
+        waiting = [where for where, state in states.items() if state is not None and not state.has_leader]
+        if waiting:
+            self.asked = self.rng.choice(waiting)
+            try:
+                await ruler.controller.elect([self.asked], unclean=True)
+            finally:
+                self.asked = None
 
     async def _shut_down(self, _ruler: Node, _registry: Registry) -> None:
         victim = self.rng.choice(sorted(self.nodes))
