@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.wire import ApiKey
 from tests.compat.brokerpair import CONNECTIONS, Step
+from tests.compat.requests.acls import Acls
 from tests.compat.requests.altering import Altering
 from tests.compat.requests.asking import Asking
 from tests.compat.requests.deleting import Deleting
@@ -42,6 +43,7 @@ WEIGHTS: Final = {
     "alter_quotas": 3,
     "describe_quotas": 3,
     "describe_users": 1,
+    "acls": 2,
     "describe_producers": 4,
     "elect": 2,
     "reassign": 2,
@@ -79,7 +81,7 @@ NOT_COMPARED: Final = {
 }
 
 
-class Generator(Topics, Producing, Asking, Altering, Deleting, Quotas, Leading):
+class Generator(Topics, Producing, Asking, Altering, Deleting, Quotas, Acls, Leading):
     """Steps without end, the same for the same seed."""
 
     def steps(self, count: int) -> list[Step]:
