@@ -36,6 +36,13 @@ SETS: dict[str, tuple[str, ...]] = {
         "org.apache.kafka:kafka-tools:3.9.1",
         "org.slf4j:slf4j-simple:1.7.36",
     ),
+    "kafka-applications-3.9.1": (
+        "org.apache.kafka:connect-runtime:3.9.1",
+        "org.apache.kafka:connect-file:3.9.1",
+        "org.apache.kafka:connect-mirror:3.9.1",
+        "org.apache.kafka:kafka-streams:3.9.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
     "kafka-4.3.1": (
         "org.apache.kafka:kafka_2.13:4.3.1",
         "org.slf4j:slf4j-simple:1.7.36",
