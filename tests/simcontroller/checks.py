@@ -81,7 +81,7 @@ class CheckedEnsemble(MemoryEnsemble):
         assert len(set(state.isr)) == len(state.isr), told
         assert state.leader in (*state.isr, NO_LEADER), f"C3: a leader that is not in sync: {told}"
         replicas = self.assignment(where.topic).partitions[where.partition].replicas
-        assert len(state.isr) == 1 or not state.recovering, f"C7: in sync with a leader that recovers: {told}"
+        assert len(state.isr) == 1 or not state.recovering, f"unclean: in sync with a leader that recovers: {told}"
         assert set(state.isr) <= set(replicas), f"C3: in sync without a replica ({replicas}): {told}"
         self._world.truth.state_written(where, before, state)
         if before is not None:
@@ -108,12 +108,12 @@ class CheckedEnsemble(MemoryEnsemble):
 
     def _check_unclean(self, where: TopicPartition, before: LeaderAndIsr, state: LeaderAndIsr) -> None:
         told = f"an unclean election of {where}: {before} -> {state}"
-        assert self._world.asked == where or self.allows_unclean(where.topic), f"C7: nobody wanted {told}"
+        assert self._world.asked == where or self.allows_unclean(where.topic), f"unclean: nobody wanted {told}"
         assert state.leader_epoch > before.leader_epoch, f"C3: no epoch began with {told}"
-        assert state.isr == (state.leader,), f"C7: in sync with a leader that recovers: {told}"
-        assert state.recovering, f"C7: nobody is told of {told}"
+        assert state.isr == (state.leader,), f"unclean: in sync with a leader that recovers: {told}"
+        assert state.recovering, f"unclean: nobody is told of {told}"
         there = [broker for broker in before.isr if self._was_there(where, broker)]
-        assert not there or state.leader in there, f"C7: {there} could have led, and there was {told}"
+        assert not there or state.leader in there, f"unclean: {there} could have led, and there was {told}"
 
     def _was_there(self, where: TopicPartition, broker: BrokerId) -> bool:
         """Since it came to be in sync: nothing of what it had then can be missing."""
@@ -193,7 +193,9 @@ def all_is_well(world: World) -> None:
         assert ruler is not None
         for topic in topics:
             allows = ruler.topic_config(topic).get(UNCLEAN) == "true"
-            assert allows == ensemble.allows_unclean(topic), f"C7: the controller believes {topic} allows it: {allows}"
+            assert allows == ensemble.allows_unclean(topic), (
+                f"unclean: the controller believes {topic} allows it: {allows}"
+            )
     for node in world.nodes.values():
         image = node.cluster.image
         states = {where: image.state(where) for where in image.partitions()}
