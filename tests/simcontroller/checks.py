@@ -123,8 +123,13 @@ class CheckedEnsemble(MemoryEnsemble):
         return registered.czxid == self._joined.get((where, broker))
 
     def _life(self, broker: BrokerId) -> int | None:
-        node = self.nodes.get(paths.broker(broker))
-        return None if node is None else node.czxid
+        """The one that the controller means. None if there is another one by now, of which it has not heard."""
+        registered = self.nodes.get(paths.broker(broker))
+        if registered is None:
+            return None
+        rulers = [node.controller.image for node in self._world.nodes.values() if node.controller_is_active]
+        meant = [image.brokers[broker].epoch for image in rulers if image is not None and broker in image.brokers]
+        return registered.czxid if registered.czxid in meant else None
 
     def _deleted(self, path: str) -> None:
         match path.split("/"):
