@@ -50,7 +50,6 @@ REFUSED_CONFIGS: Final[tuple[dict[str, str | None], ...]] = (
     {"max.connections.per.ip.overrides": "some where:5"},
     {"max.connections.per.ip.overrides": "somewhere"},
     {"max.connections.per.ip.overrides": "somewhere:few"},
-    {"max.connections": "0"},
     {"listener.name.plaintext.max.connection.creation.rate": "0"},
     {"log.cleaner.min.cleanable.ratio": "-5"},
     {"log.cleanup.policy": "compact, shred"},
